@@ -1,0 +1,93 @@
+"""How kdbforge speaks: data on stdout, the rest on stderr, bars on a terminal only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from kdbforge.errors import KdbforgeError
+
+__all__ = ["Bar", "console", "emit_json", "print_error", "print_table", "progress_bar"]
+
+#: Everything that is not data.
+console = Console(stderr=True, soft_wrap=True, highlight=False)
+_stdout = Console(soft_wrap=True, highlight=False)
+
+
+class Bar:
+    """A progress bar, or nothing where there is no terminal."""
+
+    def __init__(self, progress: Progress | None, task: Any):
+        self._progress = progress
+        self._task = task
+
+    def advance(self, amount: float) -> None:
+        if self._progress:
+            self._progress.advance(self._task, amount)
+
+    def set(self, done: float, total: float | None = None) -> None:
+        if self._progress:
+            self._progress.update(self._task, completed=done, total=total)
+
+    def describe(self, text: str) -> None:
+        if self._progress:
+            self._progress.update(self._task, description=escape(text))
+
+
+@contextmanager
+def progress_bar(description: str, total: float | None, unit: str = "items") -> Iterator[Bar]:
+    """A bar of items or bytes with its time left; drawn only on a terminal, and not with -q."""
+    if not console.is_terminal or console.quiet:
+        yield Bar(None, None)
+        return
+    count: ProgressColumn = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        count,
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield Bar(progress, progress.add_task(escape(description), total=total))
+
+
+def emit_json(value: Any) -> None:
+    """Print a JSON value on stdout."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_table(headers: list[str], rows: list[list[str]]) -> None:
+    """Print a plain table on stdout."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    _stdout.print(table)
+
+
+def print_error(error: KdbforgeError) -> None:
+    """Print an error: what, where, and one way out."""
+    console.print(f"[bold red]error:[/] {escape(error.message)}")
+    for line in error.context:
+        console.print(f"  {escape(line)}")
+    if error.hint:
+        console.print(f"\n[bold]hint:[/] {escape(error.hint)}")

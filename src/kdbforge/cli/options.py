@@ -1,0 +1,78 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kdbforge.cli.console import console
+from kdbforge.model.policy import POLICIES
+
+__all__ = ["Settings", "common_options", "gpu_option", "jobs_option", "policy_option"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the global options say; they may stand before or behind the command."""
+
+    store: Path | None = None
+    toolchain: str | None = None
+    verbose: bool = False
+    quiet: bool = False
+
+
+def common_options(function: F) -> F:
+    """Add --store, --toolchain, -v and -q; the function gets `settings` first."""
+
+    @click.option("--store", type=click.Path(path_type=Path), help="Folder of compiled objects.")
+    @click.option("--toolchain", metavar="NAME|PATH", help="Which MIOpen to build for.")
+    @click.option("-v", "--verbose", is_flag=True, help="Say more.")
+    @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+    @functools.wraps(function)
+    def wrapper(
+        *args: Any,
+        store: Path | None,
+        toolchain: str | None,
+        verbose: bool,
+        quiet: bool,
+        **kwargs: Any,
+    ) -> Any:
+        context = click.get_current_context()
+        outer = context.obj if isinstance(context.obj, Settings) else Settings()
+        settings = replace(
+            outer,
+            store=store or outer.store,
+            toolchain=toolchain or outer.toolchain,
+            verbose=verbose or outer.verbose,
+            quiet=quiet or outer.quiet,
+        )
+        console.quiet = settings.quiet
+        context.obj = settings
+        return function(settings, *args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+gpu_option = click.option(
+    "--gpu", "gpus", multiple=True, required=True, metavar="GPU",
+    help="A GPU, by db basename (gfx1030_40), product (rx-6900-xt) or target ID with its CU "
+    "count (gfx90a:xnack-/104). May be repeated.",
+)  # fmt: skip
+
+policy_option = click.option(
+    "--policy", type=click.Choice(list(POLICIES)), default="default", show_default=True,
+    help="Which of MIOpen's ways of asking for kernels to cover.",
+)  # fmt: skip
+
+jobs_option = click.option(
+    "-j", "--jobs", type=click.IntRange(1, 4096), default=os.cpu_count() or 1,
+    show_default="all cores", help="How many processes work at once.",
+)  # fmt: skip

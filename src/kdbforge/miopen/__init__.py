@@ -1,0 +1,1 @@
+"""Drives the real libMIOpen, in a child process on a virtual GPU."""

@@ -1,0 +1,286 @@
+"""Runs a list of problems through the real libMIOpen on a virtual GPU, in child processes.
+
+A crash or a hang costs the problem that caused it: the child is started again behind it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kdbforge.errors import HostError, VirtualGpuError
+from kdbforge.miopen import guest
+from kdbforge.model.device import Gpu
+from kdbforge.model.problem import Problem
+from kdbforge.model.toolchain import Toolchain
+from kdbforge.vgpu.journal import Capture, read_journal
+from kdbforge.vgpu.process import CompileMode, VirtualGpu
+
+__all__ = ["Outcome", "Replay", "ReplayOptions", "library_environment", "replay"]
+
+#: Seconds without any event after which a child counts as hanging.
+HANG_SECONDS = 600.0
+#: Give up when this many children in a row died before they told anything.
+MAX_SILENT_DEATHS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one problem went in one of MIOpen's ways of running it."""
+
+    problem: int
+    call: str
+    solutions: int  # how many solutions were run (immediate) or found
+    error: str = ""  # empty: success
+    log: str = ""  # MIOpen's own messages, when there was an error
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a run of problems left behind."""
+
+    outcomes: tuple[Outcome, ...]
+    databases: tuple[Path, ...]  # user kernel databases that libMIOpen wrote
+    capture: Capture
+    seconds: float  # wall time of the children
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How to run the problems; `environment` holds MIOpen's own variables."""
+
+    mode: CompileMode
+    calls: tuple[str, ...]  # of "immediate", "immediate-all", "find", "find-fast", "find-normal"
+    system_db: Path | None = None  # folder that MIOpen takes for its system databases
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    name_only: bool = False  # compile one small kernel first, to learn the database's name
+    hang_seconds: float = HANG_SECONDS
+
+
+def library_environment(toolchain: Toolchain) -> dict[str, str]:
+    """Variables that builder and user must set alike for this library.
+
+    A library whose assembly sources were removed still prefers assembly solvers and then fails
+    to load their source, unless they are switched off.
+    """
+    return {} if toolchain.asm_kernels else {"MIOPEN_DEBUG_GCN_ASM_KERNELS": "0"}
+
+
+def replay(
+    toolchain: Toolchain,
+    gpu: Gpu,
+    problems: Sequence[Problem],
+    options: ReplayOptions,
+    folder: Path,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Replay:
+    """Run every problem in every way asked for, on a fresh virtual GPU in `folder`.
+
+    Parameters
+    ----------
+    folder
+        New or empty; holds the virtual GPU, MIOpen's databases and temporary files.
+    progress
+        Called with the number of problems finished so far.
+
+    Raises
+    ------
+    HostError
+        If the folder cannot be written.
+    VirtualGpuError
+        If the child does not start, or does not run on the virtual GPU.
+    """
+    return _Replayer(toolchain, gpu, problems, options, folder, progress).run()
+
+
+class _Replayer:
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        gpu: Gpu,
+        problems: Sequence[Problem],
+        options: ReplayOptions,
+        folder: Path,
+        progress: Callable[[int], None] | None,
+    ):
+        self._toolchain = toolchain
+        self._problems = problems
+        self._options = options
+        self._folder = folder
+        self._progress = progress
+        self._outcomes: list[Outcome] = []
+        self._running: tuple[int, str] | None = None  # problem and call under way
+        self._seconds = 0.0
+        self._ended = False
+        try:
+            for name in ("cache", "userdb", "home", "tmp"):
+                (folder / name).mkdir(parents=True)
+            self._vgpu = VirtualGpu.set_up(toolchain, gpu, options.mode, folder / "vgpu")
+        except OSError as error:
+            raise HostError(f"Cannot use `{folder}` as work folder: {error.strerror}") from error
+
+    def run(self) -> Replay:
+        first, silent = 0, 0
+        while not self._ended:
+            told = len(self._outcomes)
+            self._run_child(first)
+            if self._ended:
+                break
+            silent = 0 if len(self._outcomes) > told else silent + 1
+            if silent >= MAX_SILENT_DEATHS:
+                self._fail("The planning child died before it ran any problem")
+            if self._outcomes:
+                first = self._outcomes[-1].problem + 1
+        return Replay(
+            tuple(self._outcomes),
+            tuple(sorted((self._folder / "cache").rglob("*.ukdb"))),
+            read_journal([self._vgpu.journal]),
+            self._seconds,
+        )
+
+    def _run_child(self, first: int) -> None:
+        """Run one child from problem `first` on, until it ends, dies or hangs."""
+        argv, environment = self._vgpu.command(Path(guest.__file__), [str(self._request(first))])
+        started = time.monotonic()
+        with subprocess.Popen(
+            argv,
+            env={**environment, **self._environment()},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log_path.open("ab"),
+            cwd=self._folder / "tmp",
+        ) as child:
+            try:
+                hung = not self._follow(child)
+            finally:
+                child.kill()
+        self._seconds += time.monotonic() - started
+        if not self._ended:
+            self._note_death(child.returncode, hung)
+
+    def _environment(self) -> dict[str, str]:
+        folder = self._folder
+        environment = {
+            "HOME": str(folder / "home"),
+            "TMPDIR": str(folder / "tmp"),
+            "MIOPEN_CUSTOM_CACHE_DIR": str(folder / "cache"),
+            "MIOPEN_USER_DB_PATH": str(folder / "userdb"),
+            "AMD_COMGR_CACHE": "0",
+            **library_environment(self._toolchain),
+            **self._options.environment,
+        }
+        if self._options.system_db is not None:
+            environment["MIOPEN_SYSTEM_DB_PATH"] = str(self._options.system_db)
+        return environment
+
+    @property
+    def _log_path(self) -> Path:
+        return self._folder / "log"
+
+    def _request(self, first: int) -> Path:
+        path = self._folder / "request.json"
+        request = {
+            "parent": os.getpid(),
+            "libmiopen": str(self._toolchain.libmiopen),
+            "libamdhip": str(self._vgpu.hip_library),
+            "log": str(self._log_path),
+            "problems": [dataclasses.asdict(problem) for problem in self._problems],
+            "calls": self._options.calls,
+            "first": first,
+            "name_only": self._options.name_only,
+        }
+        path.write_text(json.dumps(request), encoding="utf-8")
+        return path
+
+    def _follow(self, child: subprocess.Popen[bytes]) -> bool:
+        """Take in the child's events; False when it said nothing for too long."""
+        for line in _lines(child, self._options.hang_seconds):
+            if line is None:
+                return False
+            self._event(json.loads(line))
+        return True
+
+    def _event(self, event: dict[str, object]) -> None:
+        if event["event"] == "start":
+            self._running = (_int(event["problem"]), str(event["call"]))
+        elif event["event"] == "done":
+            self._running = None
+            self._outcomes.append(
+                Outcome(
+                    _int(event["problem"]),
+                    str(event["call"]),
+                    _int(event["solutions"]),
+                    str(event.get("error", "")),
+                    str(event.get("log", "")),
+                )
+            )
+            if self._progress and event["call"] == self._options.calls[-1]:
+                self._progress(_int(event["problem"]) + 1)
+        else:
+            self._ended = True
+            if not event["hip_calls"]:
+                self._fail("libMIOpen did not use the virtual GPU")
+
+    def _note_death(self, returncode: int, hung: bool) -> None:
+        """Put the death down to the problem that was under way."""
+        if self._running is None:
+            return
+        problem, call = self._running
+        self._running = None
+        reason = (
+            f"No answer for {self._options.hang_seconds:.0f} s"
+            if hung
+            else f"The process died: {_describe_exit(returncode)}"
+        )
+        self._outcomes.append(Outcome(problem, call, 0, reason, self._log_tail()))
+        if self._progress:
+            self._progress(problem + 1)
+
+    def _log_tail(self, lines: int = 20) -> str:
+        if not self._log_path.exists():
+            return ""
+        with self._log_path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 8000))
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+
+    def _fail(self, message: str) -> None:
+        raise VirtualGpuError(message, context=self._log_tail().splitlines())
+
+
+def _lines(child: subprocess.Popen[bytes], patience: float) -> Iterator[bytes | None]:
+    """Whole lines that the child writes; None once when it is silent for `patience` seconds."""
+    assert child.stdout is not None
+    pending = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ)
+        while True:
+            if not selector.select(patience):
+                yield None
+                return
+            data = os.read(child.stdout.fileno(), 1 << 16)
+            if not data:
+                child.wait()
+                return
+            *lines, pending = (pending + data).split(b"\n")
+            yield from lines
+
+
+def _describe_exit(returncode: int) -> str:
+    if returncode < 0:
+        return signal.Signals(-returncode).name
+    return f"exit code {returncode}"
+
+
+def _int(value: object) -> int:
+    if not isinstance(value, int):
+        raise VirtualGpuError(f"The planning child sent `{value!r}` where a number belongs")
+    return value

@@ -1,0 +1,1 @@
+"""The values that flow through kdbforge: frozen dataclasses without I/O."""

@@ -1,0 +1,1 @@
+"""Turns compiled jobs into the files that are shipped: databases and their manifests."""

@@ -1,0 +1,1 @@
+"""Runs libMIOpen on a virtual GPU and turns what it would compile into a plan."""

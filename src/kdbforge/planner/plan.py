@@ -1,0 +1,221 @@
+"""Makes a plan: for every GPU, which records MIOpen asks for and which jobs fill them.
+
+Each GPU is planned twice: a key that differs between the two runs can never be found again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from kdbforge.errors import InputError, VirtualGpuError
+from kdbforge.kdb.reader import read_ukdb_rows
+from kdbforge.miopen.replay import Replay, ReplayOptions, library_environment, replay
+from kdbforge.miopen.systemdb import link_system_db
+from kdbforge.model.device import Gpu
+from kdbforge.model.job import Job
+from kdbforge.model.plan import (
+    GpuPlan,
+    Plan,
+    PlannedRecord,
+    ToolchainId,
+    Unplanned,
+    UnstableKey,
+)
+from kdbforge.model.policy import Policy
+from kdbforge.model.problem import Problem
+from kdbforge.model.toolchain import Toolchain
+from kdbforge.vgpu.journal import MARKER_PREFIX
+from kdbforge.vgpu.process import CompileMode
+
+__all__ = ["make_plan"]
+
+#: What glibc fills fresh memory with, different in the two runs, so that uninitialised memory in
+#: a key shows (MALLOC_PERTURB_, mallopt(3)).
+_PERTURB = ("85", "170")
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One planning run of one GPU: jobs by key of the database, and what the problems loaded."""
+
+    basename: str
+    records: Mapping[tuple[str, str], Job]
+    needs: tuple[frozenset[Job], ...]
+    unplanned: tuple[Unplanned, ...]
+
+
+def make_plan(
+    toolchain: Toolchain,
+    gpus: Sequence[Gpu],
+    problems: Sequence[Problem],
+    policy: Policy,
+    work_dir: Path,
+    *,
+    workers: int,
+    progress: Progress | None = None,
+) -> Plan:
+    """Plan all problems for all GPUs.
+
+    Parameters
+    ----------
+    work_dir
+        An existing folder for temporary files; what is made in it is removed again.
+    workers
+        How many planning processes run at once.
+    progress
+        Called with problems done and problems in all, over GPUs and runs.
+
+    Raises
+    ------
+    InputError
+        If there is no problem or no GPU.
+    VirtualGpuError
+        If libMIOpen cannot be run on the virtual GPU at all.
+    """
+    if not problems or not gpus:
+        raise InputError("Nothing to plan: no problem" if gpus else "Nothing to plan: no GPU")
+    return _Planner(toolchain, gpus, tuple(problems), policy, work_dir, progress).plan(workers)
+
+
+class _Planner:
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        gpus: Sequence[Gpu],
+        problems: tuple[Problem, ...],
+        policy: Policy,
+        work_dir: Path,
+        progress: Progress | None,
+    ):
+        self._toolchain = toolchain
+        self._gpus = gpus
+        self._problems = problems
+        self._policy = policy
+        self._work_dir = work_dir
+        self._progress = progress
+        self._done: dict[Path, int] = {}
+        self._blobs: dict[str, bytes] = {}
+        self._keys: dict[Job, str] = {}
+
+    def plan(self, workers: int) -> Plan:
+        system_db = link_system_db(self._toolchain, self._work_dir / "plan-system-db")
+        with ThreadPoolExecutor(workers) as pool:
+            runs = [
+                [
+                    pool.submit(
+                        self._run, gpu, perturb, self._work_dir / f"plan-{i}-{j}", system_db
+                    )
+                    for j, perturb in enumerate(_PERTURB)
+                ]
+                for i, gpu in enumerate(self._gpus)
+            ]
+            gpu_plans = tuple(
+                self._join(gpu, first.result(), second.result())
+                for gpu, (first, second) in zip(self._gpus, runs, strict=True)
+            )
+        shutil.rmtree(system_db)
+        jobs = {key: job for job, key in self._keys.items()}
+        needed = {digest for job in jobs.values() for digest in job.digests()}
+        return Plan(
+            ToolchainId.of(self._toolchain),
+            self._policy.name,
+            library_environment(self._toolchain),
+            self._problems,
+            gpu_plans,
+            dict(sorted(jobs.items())),
+            {digest: self._blobs[digest] for digest in sorted(needed)},
+        )
+
+    def _run(self, gpu: Gpu, perturb: str, folder: Path, system_db: Path) -> _Run:
+        options = ReplayOptions(
+            CompileMode.CAPTURE,
+            self._policy.calls,
+            system_db,
+            {**self._policy.environment, "MALLOC_PERTURB_": perturb},
+        )
+        try:
+            result = replay(
+                self._toolchain, gpu, self._problems, options, folder,
+                progress=lambda done: self._note(folder, done),
+            )  # fmt: skip
+            self._blobs.update(result.capture.blobs)
+            basename = result.databases[0].stem if result.databases else self._ask_name(gpu, folder)
+            return _Run(basename, _records(result), self._needs(result), _unplanned(result))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _ask_name(self, gpu: Gpu, folder: Path) -> str:
+        """The database's name where no problem compiled anything (GEMM alone, for example)."""
+        options = ReplayOptions(CompileMode.CAPTURE, ("find",), None, name_only=True)
+        result = replay(self._toolchain, gpu, (), options, folder / "name")
+        if not result.databases:
+            raise VirtualGpuError(f"libMIOpen wrote no kernel database for `{gpu}`")
+        return result.databases[0].stem
+
+    def _needs(self, result: Replay) -> tuple[frozenset[Job], ...]:
+        """The jobs that each problem loaded, told apart by the marks in the journal."""
+        needs: list[set[Job]] = [set() for _ in self._problems]
+        for load in result.capture.loads:
+            word, _, rest = load.mark.partition(" ")
+            if word == "problem" and load.marker:
+                needs[int(rest.split()[0])].add(result.capture.job(load.marker))
+        return tuple(map(frozenset, needs))
+
+    def _note(self, folder: Path, done: int) -> None:
+        self._done[folder] = done
+        if self._progress:
+            total = len(self._problems) * len(self._gpus) * len(_PERTURB)
+            self._progress(sum(self._done.values()), total)
+
+    def _join(self, gpu: Gpu, first: _Run, second: _Run) -> GpuPlan:
+        """Keep what both runs agree on; what only one of them has is an unstable key."""
+        stable = {key: job for key, job in first.records.items() if second.records.get(key) == job}
+        unstable = (first.records.keys() | second.records.keys()) - stable.keys()
+        records = sorted(
+            PlannedRecord(name, args, self._key(job)) for (name, args), job in stable.items()
+        )
+        kept = set(stable.values())
+        return GpuPlan(
+            gpu.requested,
+            str(gpu.target),
+            gpu.num_cu,
+            first.basename,
+            tuple(records),
+            tuple(tuple(sorted(self._key(j) for j in jobs & kept)) for jobs in first.needs),
+            first.unplanned,
+            tuple(sorted(UnstableKey(name, args) for name, args in unstable)),
+        )
+
+    def _key(self, job: Job) -> str:
+        if job not in self._keys:
+            self._keys[job] = job.key(self._toolchain.fingerprint)
+        return self._keys[job]
+
+
+def _records(result: Replay) -> dict[tuple[str, str], Job]:
+    """Jobs by (kernel_name, kernel_args): markers in the database that MIOpen wrote."""
+    records = {}
+    for path in result.databases:
+        for record in read_ukdb_rows(path):
+            marker = record.unpack()
+            if not marker.startswith(MARKER_PREFIX):
+                raise VirtualGpuError(
+                    f"`{record.kernel_name}` was compiled although compiling was captured",
+                    context=(f"options: {record.kernel_args}",),
+                )
+            records[record.kernel_name, record.kernel_args] = result.capture.job(marker.decode())
+    return records
+
+
+def _unplanned(result: Replay) -> tuple[Unplanned, ...]:
+    return tuple(
+        Unplanned(outcome.problem, outcome.call, outcome.error, outcome.log)
+        for outcome in result.outcomes
+        if outcome.error
+    )

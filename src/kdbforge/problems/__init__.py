@@ -1,0 +1,17 @@
+"""Where problems come from: MIOpenDriver command lines, MIOpen logs, suites."""
+
+from kdbforge.problems.driver import driver_line, parse
+from kdbforge.problems.limits import check
+from kdbforge.problems.sources import ProblemList, load
+from kdbforge.problems.suites import SUITES, Suite, find_suite
+
+__all__ = [
+    "SUITES",
+    "ProblemList",
+    "Suite",
+    "check",
+    "driver_line",
+    "find_suite",
+    "load",
+    "parse",
+]

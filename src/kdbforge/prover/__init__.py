@@ -1,0 +1,1 @@
+"""Replays problems with the built databases installed and the compiler forbidden."""

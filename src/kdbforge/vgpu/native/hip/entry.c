@@ -1,0 +1,121 @@
+#define _GNU_SOURCE /* pthread_atfork in a strict C11 build */
+#include "state.h"
+
+#include "../common/journal.h"
+#include "../common/report.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct vgpu_handles hip_handles;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint64_t calls;
+static __thread hipError_t last_call;  /* for hipExtGetLastError */
+static __thread hipError_t last_error; /* for hipGetLastError */
+
+static void take_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void drop_lock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* A fork while another thread holds the lock must not leave the child without it. */
+__attribute__((constructor)) static void survive_fork(void)
+{
+    if (pthread_atfork(take_lock, drop_lock, drop_lock) != 0) {
+        vgpu_report("pthread_atfork failed; a forked child may hang");
+    }
+}
+
+hipError_t hip_result(hipError_t error)
+{
+    last_call = error;
+    if (error != hipSuccess) {
+        last_error = error;
+    }
+    return error;
+}
+
+hipError_t hip_enter(void)
+{
+    atomic_fetch_add(&calls, 1);
+    if (!vgpu_journal_ready()) {
+        return hipErrorNotInitialized;
+    }
+    take_lock();
+    return hipSuccess;
+}
+
+hipError_t hip_leave(hipError_t error)
+{
+    drop_lock();
+    return hip_result(error);
+}
+
+const struct vgpu_settings *hip_settings(void)
+{
+    return vgpu_settings();
+}
+
+VGPU_EXPORT hipError_t hipGetLastError(void)
+{
+    const hipError_t error = last_error;
+
+    atomic_fetch_add(&calls, 1);
+    last_error = hipSuccess;
+    return error;
+}
+
+VGPU_EXPORT hipError_t hipPeekAtLastError(void)
+{
+    atomic_fetch_add(&calls, 1);
+    return last_error;
+}
+
+VGPU_EXPORT hipError_t hipExtGetLastError(void)
+{
+    const hipError_t error = last_call;
+
+    atomic_fetch_add(&calls, 1);
+    last_call = hipSuccess;
+    return error;
+}
+
+VGPU_EXPORT uint64_t kdbforge_vgpu_calls(void)
+{
+    return atomic_load(&calls);
+}
+
+VGPU_EXPORT const char *kdbforge_vgpu_version(void)
+{
+    return KDBFORGE_VGPU_VERSION;
+}
+
+VGPU_EXPORT void kdbforge_vgpu_mark(const char *text)
+{
+    struct vgpu_entry entry;
+
+    if (text != NULL && vgpu_journal_ready()) {
+        vgpu_entry_begin(&entry, VGPU_ENTRY_MARK);
+        vgpu_entry_text(&entry, text);
+        vgpu_entry_commit(&entry);
+    }
+}
+
+/* Every symbol that is not written by hand is made here from the list. */
+
+hipError_t hip_unsupported(atomic_flag *told, const char *name);
+hipError_t hip_unsupported(atomic_flag *told, const char *name)
+{
+    atomic_fetch_add(&calls, 1);
+    if (!atomic_flag_test_and_set(told)) {
+        vgpu_journal_unsupported(name);
+    }
+    return hip_result(hipErrorNotSupported);
+}

@@ -1,0 +1,130 @@
+"""Prepares the folder and the environment in which a process sees a virtual GPU.
+
+Which libraries are replaced follows from the compilation mode; nothing of the host leaks in.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from kdbforge.errors import ToolchainError, VirtualGpuError
+from kdbforge.model.device import Gpu
+from kdbforge.model.toolchain import Toolchain
+from kdbforge.vgpu.launch import command
+from kdbforge.vgpu.profiles import profile_text
+
+__all__ = ["CompileMode", "MemoryMode", "VirtualGpu"]
+
+#: Libraries that are replaced whatever the mode, by the start of their SONAME.
+_ALWAYS = ("libamdhip64.so", "librocblas.so", "librocrand.so")
+_COMPILER = "libamd_comgr.so"
+
+
+class CompileMode(Enum):
+    """What becomes of a compilation that the process asks for."""
+
+    CAPTURE = "capture"  # noted in the journal, answered with a marker
+    PASS = "pass"  # noqa: S105  done by the real compiler
+    FORBID = "forbid"  # fails, and is counted in the journal
+
+
+class MemoryMode(Enum):
+    """What stands behind device memory."""
+
+    RESERVE = "reserve"  # address space only
+    BACKED = "backed"  # host memory
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualGpu:
+    """A virtual GPU set up in a folder; each process on it is started by `command`."""
+
+    toolchain: Toolchain
+    folder: Path
+    mode: CompileMode
+    environment: Mapping[str, str]
+    libraries: tuple[Path, ...]  # to preload: the replacements of what libMIOpen needs
+
+    @classmethod
+    def set_up(
+        cls,
+        toolchain: Toolchain,
+        gpu: Gpu,
+        mode: CompileMode,
+        folder: Path,
+        *,
+        memory: MemoryMode = MemoryMode.RESERVE,
+    ) -> VirtualGpu:
+        """Write the profile and link the replacement libraries into `folder`.
+
+        Raises
+        ------
+        ToolchainError
+            If libMIOpen needs a version of a library for which there is no replacement.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        profile = folder / "profile"
+        profile.write_text(profile_text(gpu), encoding="utf-8")
+        environment = {
+            "KDBFORGE_VGPU_PROFILE": str(profile),
+            "KDBFORGE_VGPU_JOURNAL": str(folder / "journal"),
+            "KDBFORGE_VGPU_COMPILE": mode.value,
+            "KDBFORGE_VGPU_LAUNCH": "skip",
+            "KDBFORGE_VGPU_MEMORY": memory.value,
+        }
+        replaced = (*_ALWAYS, *(() if mode is CompileMode.PASS else (_COMPILER,)))
+        libraries = _link_libraries(toolchain, folder / "lib", replaced)
+        return cls(toolchain, folder, mode, environment, libraries)
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal"
+
+    @property
+    def hip_library(self) -> Path:
+        return next(path for path in self.libraries if path.name.startswith(_ALWAYS[0]))
+
+    def command(self, script: Path, args: list[str]) -> tuple[list[str], dict[str, str]]:
+        """Argument list and whole environment of a Python script run on this GPU."""
+        argv, environment = command(
+            self.toolchain,
+            script,
+            args,
+            preload=self.libraries,
+            extra_library_path=(self.folder / "lib",),
+        )
+        return argv, {**environment, **self.environment}
+
+
+def _link_libraries(
+    toolchain: Toolchain, folder: Path, replaced: tuple[str, ...]
+) -> tuple[Path, ...]:
+    """Link each replacement under the name that libMIOpen asks for; return those links."""
+    folder.mkdir(exist_ok=True)
+    packaged = Path(str(importlib.resources.files("kdbforge.vgpu"))) / "lib"
+    links = []
+    for soname in toolchain.sonames:
+        if not soname.startswith(replaced):
+            continue
+        source = packaged / soname
+        if not source.exists():
+            raise ToolchainError(
+                f"There is no virtual `{soname}`, which `{toolchain.libmiopen}` needs",
+                hint=f"known are: {', '.join(sorted(p.name for p in packaged.glob('lib*')))}",
+            )
+        links.append(_link(source, folder / soname))
+        # hiprtc opens HIP under its unversioned name (dlopen of libamdhip64.so).
+        _link(source, folder / f"{soname.split('.so')[0]}.so")
+    if not any(link.name.startswith(_ALWAYS[0]) for link in links):
+        raise VirtualGpuError(f"`{toolchain.libmiopen}` does not use libamdhip64")
+    return tuple(links)
+
+
+def _link(source: Path, link: Path) -> Path:
+    link.unlink(missing_ok=True)
+    link.symlink_to(source)
+    return link
