@@ -7,13 +7,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from threading import Event
 
 from kdbforge.compiler.pool import CompileReport, Progress, compile_jobs
 from kdbforge.files import host_errors, lock_folder, sync_folder
+from kdbforge.miopen.parallel import side_by_side
 from kdbforge.model.device import Gpu
 from kdbforge.model.plan import GpuPlan, Plan
 from kdbforge.model.policy import Policy
@@ -198,15 +200,15 @@ def _prove(
     """Prove every planned GPU against the database that holds its records."""
     home = {gpu_plan: database.path for database in databases for gpu_plan in database.gpus}
 
-    def prove(pair: tuple[Gpu, GpuPlan]) -> Proof:
-        gpu, gpu_plan = pair
+    def prove(gpu: Gpu, gpu_plan: GpuPlan, stop: Event) -> Proof:
         return prove_kdbs(
             toolchain, gpu, [home[gpu_plan]], plan.problems, options.policy, work,
             known_failures={(entry.problem, entry.call) for entry in gpu_plan.unplanned},
+            stop=stop,
         )  # fmt: skip
 
-    with ThreadPoolExecutor(options.workers) as pool:
-        return tuple(pool.map(prove, zip(gpus, plan.gpus, strict=True)))
+    pairs = zip(gpus, plan.gpus, strict=True)
+    return tuple(side_by_side([partial(prove, *pair) for pair in pairs], options.workers))
 
 
 def _publish(database: Assembly, output: Path) -> Assembly:

@@ -64,11 +64,23 @@ class UnknownNameError(InputError):
     reference = "unknown-name"
 
     def __init__(self, what: str, name: str, known: Iterable[str], *, hint: str | None = None):
-        near = difflib.get_close_matches(name.lower(), list(known), n=4, cutoff=0.5)
+        near = _nearest(name, list(known))
         if near and hint is None:
             hint = "did you mean " + ", ".join(f"`{n}`" for n in near) + "?"
         super().__init__(f"Unknown {what} `{name}`", hint=hint)
         self.name = name
+
+
+def _nearest(name: str, known: list[str], limit: int = 4) -> list[str]:
+    """Known names that contain this one, whatever its punctuation, then those like it."""
+    letters = _letters(name)
+    containing = [other for other in known if letters and letters in _letters(other)]
+    alike = difflib.get_close_matches(name.lower(), known, n=limit, cutoff=0.5)
+    return list(dict.fromkeys((*containing, *alike)))[:limit]
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
 
 
 class ToolchainError(KdbforgeError):

@@ -121,6 +121,8 @@ def test_line_markers_count_but_not_the_scratch_folder() -> None:
         "#pragma clang diagnostic push // why",
         '#pragma clang diagnostic ignored "-Wshadow"',
         "#pragma clang fp contract(off)",
+        "#pragma GCC visibility push(default)",
+        "#pragma GCC visibility pop",
         "#pragma once",
         '#pragma push_macro("min")',
     ],

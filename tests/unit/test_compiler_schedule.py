@@ -96,6 +96,29 @@ def test_twins_of_a_lost_job_go_back_with_it() -> None:
     assert [start(jobs), start(jobs), start(jobs)] == ["a", "b", None]
 
 
+def test_looking_for_twins_ends_where_there_are_none() -> None:
+    keys = "abcdefgh"
+    jobs = Schedule([Work(key, 1, "f") for key in keys] + [Work("z", 0.5)])
+    asked = []
+    for key in keys:
+        assert start(jobs) == key
+        asked.append(jobs.worth_asking(key))
+        if asked[-1]:
+            jobs.content(key, None if key == "a" else key)
+    assert asked == [True] * 3 + [False] * 5
+    assert start(jobs) == "z"
+    assert not jobs.worth_asking("z")
+
+
+def test_looking_for_twins_goes_on_where_one_was_found() -> None:
+    keys = "abcdefgh"
+    jobs = Schedule(Work(key, 1, "f") for key in keys)
+    for key, content in zip(keys, "xxyzuvw", strict=False):
+        start(jobs)
+        assert jobs.worth_asking(key)
+        jobs.content(key, content)
+
+
 def test_a_job_served_from_the_store_counts_as_deduplicated() -> None:
     jobs = schedule(a=1)
     start(jobs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from kdbforge.errors import HostError, InputError
 from kdbforge.model.job import Action, ActionOutput, FileInput, Job
-from kdbforge.model.plan import GpuPlan, Plan, PlannedRecord, ToolchainId, UnstableKey, Unplanned
+from kdbforge.model.plan import GpuPlan, Plan, PlannedRecord, ToolchainId, Unplanned, UnstableKey
 from kdbforge.model.problem import Problem
 from kdbforge.planner.planfile import read_plan, write_plan
 
@@ -70,11 +71,9 @@ def test_a_truncated_or_damaged_plan_is_refused(
     else:
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     (folder / "a").write_bytes(content)
-    try:
-        # Some bytes of a ZIP mean nothing (time stamps, for instance): then nothing has changed.
+    # Some bytes of a ZIP mean nothing (time stamps, for instance): then nothing has changed.
+    with suppress(InputError):
         assert read_plan(folder / "a") == PLAN
-    except InputError as error:
-        assert "is not a whole kdbforge plan" in error.message
 
 
 def rewrite(path: Path, change: dict[str, object]) -> None:

@@ -44,6 +44,7 @@ def main() -> None:
     try:
         code = cli.main(standalone_mode=False)
     except KdbforgeError as error:
+        console.quiet = False  # -q silences all but errors
         print_error(error)
         code = error.exit_code
     except click.ClickException as error:

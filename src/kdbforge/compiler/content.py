@@ -19,7 +19,7 @@ _COMPILES = {
     0xD,  # COMPILE_SOURCE_TO_RELOCATABLE
     0xE,  # COMPILE_SOURCE_TO_EXECUTABLE
 }
-_SOURCE_KINDS = {DATA_KIND_SOURCE, 0x2}  # and INCLUDE; a precompiled header is none
+_SOURCE_KINDS = {DATA_KIND_SOURCE, 0x2, 0x5}  # INCLUDE, and LOG, which MIOpen puts in
 
 #: Options that carry macros, lines or the command line itself into the output.
 _TELLTALE = ("-g", "-frecord", "-fembed", "-fdebug", "-fcoverage", "-fprofile", "-save-temps",

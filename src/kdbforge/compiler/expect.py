@@ -15,8 +15,8 @@ __all__ = ["Expectation"]
 _LANGUAGE_HIP = 3  # AMD_COMGR_LANGUAGE_HIP (amd_comgr.h)
 # Measured on one core of 2026: start-up of a compilation with its headers, source bytes compiled
 # in a second, and what preprocessing costs.
-_HIP = (0.4, 12_000.0, 0.035)
-_OTHER = (0.1, 40_000.0, 0.006)
+_HIP = (0.4, 12_000.0, 0.12)
+_OTHER = (0.1, 40_000.0, 0.01)
 #: Preprocessing to find a twin may cost this part of the compilation that it may save.
 _ASKING_SHARE = 0.05
 

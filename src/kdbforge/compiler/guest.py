@@ -34,7 +34,7 @@ ACTION_SOURCE_TO_PREPROCESSOR = 0
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 #: comgr's scratch folder, unlike in every run, stands in the line markers of preprocessed text.
-SCRATCH = re.compile(rb'[^"\n]*/comgr-\d+-\d+-[0-9a-f]+/')
+SCRATCH = re.compile(rb'^(# \d+ ")[^"\n]*/comgr-\d+-\d+-[0-9a-f]+/', re.MULTILINE)
 #: The same in diagnostics, where the name of the file is all that helps.
 SCRATCH_IN_LOG = re.compile(rb"[^\s\"']*/comgr-\d+-\d+-[0-9a-f]+/(?:input/|include/)?")
 
@@ -204,6 +204,7 @@ PLAIN_PRAGMA = re.compile(
     rb"|(?:clang|GCC)\s+(?:diagnostic|system_header)\b.*|once"
     rb'|(?:push|pop)_macro\s*\(\s*"\w+"\s*\)'
     rb"|clang\s+force_cuda_host_device\s+(?:begin|end)"
+    rb"|GCC\s+visibility\s+(?:pop|push\s*\(\s*(?:default|hidden)\s*\))"
     rb"|clang\s+fp\s+contract\s*\(\s*(?:on|off|fast)\s*\)"
 )
 PRAGMA = re.compile(rb"#[ \t]*pragma\b[ \t]*([^\n]*)|__pragma|_Pragma")
@@ -215,7 +216,7 @@ def content_digest(text: bytes) -> str:
         words = (match[1] or b"?").split(b"//")[0].strip()
         if not PLAIN_PRAGMA.fullmatch(words):
             return ""
-    return hashlib.sha256(SCRATCH.sub(b"/comgr/", text)).hexdigest()
+    return hashlib.sha256(SCRATCH.sub(rb"\1", text)).hexdigest()
 
 
 class Guest:

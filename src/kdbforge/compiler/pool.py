@@ -209,17 +209,16 @@ class _Pool:
     def _on_content(self, worker: Worker, reply: Reply) -> None:
         key = self._key(worker)
         base, digest = self._bases[key], str(reply.header["digest"])
-        compile_it = True
-        if digest and base is not None:
-            self._contents[key] = content = content_key(base, digest)
+        content = content_key(base, digest) if digest and base is not None else None
+        entry = None
+        if content is not None:
+            self._contents[key] = content
             twin = self._store.alias(content)
             entry = None if twin is None else self._store.get(twin)
-            if entry is not None:
-                self._store.put(key, entry)
-                self.schedule.served(key)
-                compile_it = False
-            else:
-                compile_it = self.schedule.content(key, content) is Verdict.COMPILE
+        if entry is not None:
+            self._store.put(key, entry)
+            self.schedule.served(key)
+        compile_it = entry is None and self.schedule.content(key, content) is Verdict.COMPILE
         if not compile_it:
             self._workers[worker] = None
         worker.send(answer_frame(compile_it=compile_it))
@@ -266,7 +265,7 @@ class _Pool:
         self._workers[worker] = work.key
         self._deadlines[worker] = time.monotonic() + self._timeout_s
         worker.forget_stderr()
-        worker.send(job_frame(self.jobs[work.key], ask=work.ask))
+        worker.send(job_frame(self.jobs[work.key], ask=self.schedule.worth_asking(work.key)))
         self.report()
 
     def _lose(self, worker: Worker, reason: str | None) -> None:
@@ -334,14 +333,12 @@ def _works(
 ) -> list[Work]:
     expectation = Expectation(store.history() if jobs else {}, blobs)
     family = Counter(bases.values())
-    return [
-        Work(
-            key,
-            expectation.seconds(job),
-            ask=bases[key] is not None and expectation.worth_asking(job, family[bases[key]] - 1),
-        )
-        for key, job in jobs.items()
-    ]
+    works = []
+    for key, job in jobs.items():
+        base = bases[key]
+        ask = base is not None and expectation.worth_asking(job, family[base] - 1)
+        works.append(Work(key, expectation.seconds(job), job.kernel_file if ask else ""))
+    return works
 
 
 def _notifier(

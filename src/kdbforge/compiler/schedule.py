@@ -6,6 +6,7 @@ No processes, no clock, no files: events come in as calls, decisions go out as r
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +15,8 @@ __all__ = ["Loss", "Schedule", "Verdict", "Work"]
 
 #: A job that was lost with its worker is run once more.
 _ATTEMPTS = 2
+#: After so many jobs of a family without a twin, no more is spent on finding one.
+_MISSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Work:
 
     key: str
     expected_seconds: float
-    ask: bool = False  # its content may be that of another job: find out before compiling
+    family: str = ""  # jobs among which twins are likely; empty: not worth looking for one
 
 
 class Verdict(Enum):
@@ -54,6 +57,8 @@ class Schedule:
         self._running: dict[str, str | None] = {}  # key -> content, once known
         self._owner: dict[str, str] = {}  # content -> running key that compiles it
         self._waiting: dict[str, list[str]] = {}  # content -> keys that wait for its owner
+        self._misses: Counter[str] = Counter()  # by family
+        self._hits: Counter[str] = Counter()
         self.compiled: set[str] = set()
         self.deduplicated: set[str] = set()
         self.failed: set[str] = set()
@@ -83,18 +88,28 @@ class Schedule:
         self._attempts[key] = self._attempts.get(key, 0) + 1
         return self._works[key]
 
-    def content(self, key: str, content: str) -> Verdict:
-        """A running job's content became known."""
-        if content in self._owner:
+    def worth_asking(self, key: str) -> bool:
+        """Whether to find out a job's content before compiling it."""
+        family = self._works[key].family
+        return bool(family) and (self._hits[family] > 0 or self._misses[family] < _MISSES)
+
+    def content(self, key: str, content: str | None) -> Verdict:
+        """A running job's content became known; None: it has none to compare."""
+        family = self._works[key].family
+        if content is not None and content in self._owner:
+            self._hits[family] += 1
             del self._running[key]
             self._waiting.setdefault(content, []).append(key)
             return Verdict.WAIT
-        self._owner[content] = key
+        self._misses[family] += 1
+        if content is not None:
+            self._owner[content] = key
         self._running[key] = content
         return Verdict.COMPILE
 
     def served(self, key: str) -> None:
-        """A running job turned out to have its result elsewhere."""
+        """A running job turned out to have its result in the store."""
+        self._hits[self._works[key].family] += 1
         self._leave(key)
         self.deduplicated.add(key)
 

@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import byref, c_bool, c_float, c_int, c_size_t, c_uint64, c_void_p
@@ -29,6 +30,9 @@ DIRECTIONS = {"fwd": "Forward", "bwd": "BackwardData", "wrw": "BackwardWeights"}
 #: A find call returns at most one result per algorithm (convolutionocl.cpp).
 MAX_ALGORITHMS = 8
 PR_SET_PDEATHSIG, SIGKILL = 1, 9
+SQLITE_OPEN_READWRITE = 2
+#: int (*)(sqlite3 *, const char **, const sqlite3_api_routines *), see sqlite3_auto_extension.
+SqliteEntryPoint = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 
 
 class ConvAlgoPerf(ctypes.Structure):
@@ -57,6 +61,50 @@ class CallError(Exception):
         self.status = status
 
 
+class Sqlite:
+    """The SQLite that libMIOpen uses, told that the user kernel database is for this run only.
+
+    MIOpen opens and closes that database for every kernel, and each time SQLite waits for the
+    disk, folds its write-ahead log into the file and deletes it: most of the time of a plan.
+    Where libMIOpen has SQLite built in, all of this does nothing: a second copy of SQLite in the
+    process would break the locks of the first.
+    """
+
+    def __init__(self, libmiopen: ctypes.CDLL):
+        self._calls = libmiopen
+        self._relaxed = False
+        self._held = c_void_p()
+        self._entry_point = SqliteEntryPoint(self._on_open)
+
+    def relax(self) -> None:
+        """Wait for the disk no more, in any connection from now on."""
+        try:
+            self._calls.sqlite3_auto_extension(self._entry_point)
+        except AttributeError:
+            return
+        self._relaxed = True
+
+    def hold_open(self, folder: str) -> None:
+        """Keep a connection to the user kernel database in `folder`, once there is one."""
+        if not self._relaxed or self._held:
+            return
+        for path in Path(folder).rglob("*.ukdb"):
+            opened = self._calls.sqlite3_open_v2(
+                os.fsencode(path), byref(self._held), c_int(SQLITE_OPEN_READWRITE), None
+            )
+            # Only a connection that has read something takes part in the log.
+            if opened == 0:
+                self._execute(self._held, b"PRAGMA schema_version")
+            return
+
+    def _on_open(self, connection: int, _error: int, _api: int) -> int:
+        self._execute(c_void_p(connection), b"PRAGMA synchronous=OFF")
+        return 0  # anything else would fail MIOpen's own call
+
+    def _execute(self, connection: c_void_p, statement: bytes) -> None:
+        self._calls.sqlite3_exec(connection, statement, None, None, None)
+
+
 class Library:
     """libMIOpen and the virtual GPU's HIP, with every status checked."""
 
@@ -64,6 +112,7 @@ class Library:
         self._hip = ctypes.CDLL(libamdhip)
         self._miopen = ctypes.CDLL(libmiopen)
         self._hip.kdbforge_vgpu_calls.restype = c_uint64
+        self.sqlite = Sqlite(self._miopen)
 
     def call(self, name: str, *args: Any) -> None:
         """Call `miopen<name>`; pointers are passed as c_void_p, sizes as c_size_t.
@@ -343,13 +392,14 @@ def run_problem(
         emit({"event": "start", "problem": index, "call": call})
         library.mark(f"problem {index} {call}")
         done = {"event": "done", "problem": index, "call": call, "solutions": 0}
+        started = time.monotonic()
         try:
             done["solutions"] = Convolution(library, problem).run(call)
         except CallError as error:
             done["error"], done["log"] = str(error), log.take()
         else:
             log.take()
-        emit(done)
+        emit({**done, "seconds": time.monotonic() - started})
 
 
 def open_events() -> TextIO:
@@ -373,10 +423,13 @@ def main() -> None:
         events.flush()
 
     library = Library(request["libmiopen"], request["libamdhip"])
+    if request["relax_databases"]:
+        library.sqlite.relax()
     if request["name_only"]:
         compile_anything(library)
     for index in range(request["first"], len(request["problems"])):
         run_problem(library, log, index, request["problems"][index], request["calls"], emit)
+        library.sqlite.hold_open(os.environ["MIOPEN_CUSTOM_CACHE_DIR"])
     emit({"event": "end", "hip_calls": library.hip_calls()})
 
 

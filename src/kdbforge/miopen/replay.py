@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from kdbforge.errors import HostError, VirtualGpuError
+from kdbforge.files import host_errors
 from kdbforge.miopen import guest
 from kdbforge.model.device import Gpu
 from kdbforge.model.problem import Problem
@@ -28,6 +30,10 @@ __all__ = ["Outcome", "Replay", "ReplayOptions", "library_environment", "replay"
 
 #: Seconds without any event after which a child counts as hanging.
 HANG_SECONDS = 600.0
+#: How often a silent child is looked at, whether it must be stopped.
+_TICK_SECONDS = 0.1
+#: What must be free in the end for the disk not to count as full: more than any single write.
+_SPACE_BYTES = 256 << 10
 #: Give up when this many children in a row died before they told anything.
 MAX_SILENT_DEATHS = 3
 
@@ -41,6 +47,7 @@ class Outcome:
     solutions: int  # how many solutions were run (immediate) or found
     error: str = ""  # empty: success
     log: str = ""  # MIOpen's own messages, when there was an error
+    seconds: float = 0.0  # in MIOpen's calls; 0 where the process died
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ def replay(
     folder: Path,
     *,
     progress: Callable[[int], None] | None = None,
+    stop: Event | None = None,
 ) -> Replay:
     """Run every problem in every way asked for, on a fresh virtual GPU in `folder`.
 
@@ -91,15 +99,17 @@ def replay(
         New or empty; holds the virtual GPU, MIOpen's databases and temporary files.
     progress
         Called with the number of problems finished so far.
+    stop
+        Once it is set, the child is killed and `VirtualGpuError` raised.
 
     Raises
     ------
     HostError
-        If the folder cannot be written.
+        If the folder cannot be written, or its disk is full.
     VirtualGpuError
         If the child does not start, or does not run on the virtual GPU.
     """
-    return _Replayer(toolchain, gpu, problems, options, folder, progress).run()
+    return _Replayer(toolchain, gpu, problems, options, folder, progress, stop or Event()).run()
 
 
 class _Replayer:
@@ -111,12 +121,14 @@ class _Replayer:
         options: ReplayOptions,
         folder: Path,
         progress: Callable[[int], None] | None,
+        stop: Event,
     ):
         self._toolchain = toolchain
         self._problems = problems
         self._options = options
         self._folder = folder
         self._progress = progress
+        self._stop = stop
         self._outcomes: list[Outcome] = []
         self._running: tuple[int, str] | None = None  # problem and call under way
         self._seconds = 0.0
@@ -140,6 +152,9 @@ class _Replayer:
                 self._fail("The planning child died before it ran any problem")
             if self._outcomes:
                 first = self._outcomes[-1].problem + 1
+            if first >= len(self._problems) > 0:
+                break  # it was the last one that died
+        self._check_space()
         return Replay(
             tuple(self._outcomes),
             tuple(sorted((self._folder / "cache").rglob("*.ukdb"))),
@@ -149,16 +164,8 @@ class _Replayer:
 
     def _run_child(self, first: int) -> None:
         """Run one child from problem `first` on, until it ends, dies or hangs."""
-        argv, environment = self._vgpu.command(Path(guest.__file__), [str(self._request(first))])
         started = time.monotonic()
-        with subprocess.Popen(
-            argv,
-            env={**environment, **self._environment()},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self._log_path.open("ab"),
-            cwd=self._folder / "tmp",
-        ) as child:
+        with self._start_child(first) as child:
             try:
                 hung = not self._follow(child)
             finally:
@@ -166,6 +173,19 @@ class _Replayer:
         self._seconds += time.monotonic() - started
         if not self._ended:
             self._note_death(child.returncode, hung)
+
+    def _start_child(self, first: int) -> subprocess.Popen[bytes]:
+        argv, environment = self._vgpu.command(Path(guest.__file__), [str(self._request(first))])
+        with host_errors("start a process on the virtual GPU"), self._log_path.open("ab") as log:
+            return subprocess.Popen(
+                argv,
+                env={**environment, **self._environment()},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self._folder / "tmp",
+                start_new_session=True,  # Ctrl-C is the parent's to handle
+            )
 
     def _environment(self) -> dict[str, str]:
         folder = self._folder
@@ -197,13 +217,16 @@ class _Replayer:
             "calls": self._options.calls,
             "first": first,
             "name_only": self._options.name_only,
+            # Only a plan: the other modes show what a user's own run is like.
+            "relax_databases": self._options.mode is CompileMode.CAPTURE,
         }
-        path.write_text(json.dumps(request), encoding="utf-8")
+        with host_errors(f"write `{path}`"):
+            path.write_text(json.dumps(request), encoding="utf-8")
         return path
 
     def _follow(self, child: subprocess.Popen[bytes]) -> bool:
         """Take in the child's events; False when it said nothing for too long."""
-        for line in _lines(child, self._options.hang_seconds):
+        for line in _lines(child, self._options.hang_seconds, self._stop):
             if line is None:
                 return False
             self._event(json.loads(line))
@@ -221,6 +244,7 @@ class _Replayer:
                     _int(event["solutions"]),
                     str(event.get("error", "")),
                     str(event.get("log", "")),
+                    float(str(event["seconds"])),
                 )
             )
             if self._progress and event["call"] == self._options.calls[-1]:
@@ -232,10 +256,11 @@ class _Replayer:
 
     def _note_death(self, returncode: int, hung: bool) -> None:
         """Put the death down to the problem that was under way."""
-        if self._running is None:
-            return
-        problem, call = self._running
+        under_way = self._running or self._left_out()
         self._running = None
+        if under_way is None:
+            return
+        problem, call = under_way
         reason = (
             f"No answer for {self._options.hang_seconds:.0f} s"
             if hung
@@ -245,6 +270,14 @@ class _Replayer:
         if self._progress:
             self._progress(problem + 1)
 
+    def _left_out(self) -> tuple[int, str] | None:
+        """The call that was to come next for the last problem, which is not run again."""
+        calls = self._options.calls
+        if not self._outcomes or self._outcomes[-1].call == calls[-1]:
+            return None
+        last = self._outcomes[-1]
+        return last.problem, calls[calls.index(last.call) + 1]
+
     def _log_tail(self, lines: int = 20) -> str:
         if not self._log_path.exists():
             return ""
@@ -252,20 +285,34 @@ class _Replayer:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 8000))
             return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
 
+    def _check_space(self) -> None:
+        """Refuse results from a full disk: libMIOpen goes on without what it could not write."""
+        probe = self._folder / "space"
+        with host_errors(f"write to the work folder `{self._folder}`"):
+            probe.write_bytes(bytes(_SPACE_BYTES))
+            probe.unlink()
+
     def _fail(self, message: str) -> None:
+        self._check_space()
         raise VirtualGpuError(message, context=self._log_tail().splitlines())
 
 
-def _lines(child: subprocess.Popen[bytes], patience: float) -> Iterator[bytes | None]:
+def _lines(child: subprocess.Popen[bytes], patience: float, stop: Event) -> Iterator[bytes | None]:
     """Whole lines that the child writes; None once when it is silent for `patience` seconds."""
     assert child.stdout is not None
     pending = b""
     with selectors.DefaultSelector() as selector:
         selector.register(child.stdout, selectors.EVENT_READ)
+        heard = time.monotonic()
         while True:
-            if not selector.select(patience):
-                yield None
-                return
+            if stop.is_set():
+                raise VirtualGpuError("The run was stopped")
+            if not selector.select(_TICK_SECONDS):
+                if time.monotonic() - heard > patience:
+                    yield None
+                    return
+                continue
+            heard = time.monotonic()
             data = os.read(child.stdout.fileno(), 1 << 16)
             if not data:
                 child.wait()

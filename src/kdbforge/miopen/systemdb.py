@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from kdbforge.files import host_errors
 from kdbforge.model.toolchain import Toolchain
 
 __all__ = ["link_system_db"]
@@ -15,12 +16,18 @@ def link_system_db(toolchain: Toolchain, folder: Path, kdbs: Iterable[Path] = ()
 
     The toolchain's own kernel databases are left out: a record that is found in one of them is
     neither captured nor proven.
+
+    Raises
+    ------
+    HostError
+        If the folder cannot be written.
     """
-    folder.mkdir(parents=True)
-    if toolchain.system_db is not None:
-        for path in toolchain.system_db.iterdir():
-            if path.suffix != ".kdb":
-                (folder / path.name).symlink_to(path)
-    for kdb in kdbs:
-        (folder / kdb.name).symlink_to(kdb.resolve())
+    with host_errors(f"write to the work folder `{folder}`"):
+        folder.mkdir(parents=True)
+        if toolchain.system_db is not None:
+            for path in toolchain.system_db.iterdir():
+                if path.suffix != ".kdb":
+                    (folder / path.name).symlink_to(path)
+        for kdb in kdbs:
+            (folder / kdb.name).symlink_to(kdb.resolve())
     return folder

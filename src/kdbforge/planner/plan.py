@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Event, Lock
 
 from kdbforge.errors import InputError, VirtualGpuError
 from kdbforge.kdb.reader import read_ukdb_rows
+from kdbforge.miopen.parallel import side_by_side
 from kdbforge.miopen.replay import Replay, ReplayOptions, library_environment, replay
 from kdbforge.miopen.systemdb import link_system_db
 from kdbforge.model.device import Gpu
@@ -33,9 +35,13 @@ from kdbforge.vgpu.process import CompileMode
 
 __all__ = ["make_plan"]
 
-#: What glibc fills fresh memory with, different in the two runs, so that uninitialised memory in
-#: a key shows (MALLOC_PERTURB_, mallopt(3)).
-_PERTURB = ("85", "170")
+#: What glibc fills memory with, in the first and in the second run (MALLOC_PERTURB_, mallopt(3);
+#: 0: nothing), so that uninitialised memory in a key shows. Fresh memory is zero where nothing
+#: fills it, and zero against non-zero shows an uninitialised flag, too.
+_PERTURB = ("0", "170")
+#: MIOpen allocates and frees large blocks all the time; memory that goes back to the system each
+#: time is memory to fault in and to fill each time.
+_MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 
 Progress = Callable[[int, int], None]
 
@@ -99,26 +105,21 @@ class _Planner:
         self._policy = policy
         self._work_dir = work_dir
         self._progress = progress
+        self._lock = Lock()
         self._done: dict[Path, int] = {}
         self._blobs: dict[str, bytes] = {}
         self._keys: dict[Job, str] = {}
 
     def plan(self, workers: int) -> Plan:
         system_db = link_system_db(self._toolchain, self._work_dir / "plan-system-db")
-        with ThreadPoolExecutor(workers) as pool:
-            runs = [
-                [
-                    pool.submit(
-                        self._run, gpu, perturb, self._work_dir / f"plan-{i}-{j}", system_db
-                    )
-                    for j, perturb in enumerate(_PERTURB)
-                ]
-                for i, gpu in enumerate(self._gpus)
-            ]
-            gpu_plans = tuple(
-                self._join(gpu, first.result(), second.result())
-                for gpu, (first, second) in zip(self._gpus, runs, strict=True)
-            )
+        tasks = [
+            partial(self._run, gpu, perturb, self._work_dir / f"plan-{i}-{j}", system_db)
+            for i, gpu in enumerate(self._gpus)
+            for j, perturb in enumerate(_PERTURB)
+        ]
+        runs = side_by_side(tasks, workers)
+        pairs = zip(self._gpus, runs[::2], runs[1::2], strict=True)
+        gpu_plans = tuple(self._join(gpu, first, second) for gpu, first, second in pairs)
         shutil.rmtree(system_db)
         jobs = {key: job for job, key in self._keys.items()}
         needed = {digest for job in jobs.values() for digest in job.digests()}
@@ -132,21 +133,23 @@ class _Planner:
             {digest: self._blobs[digest] for digest in sorted(needed)},
         )
 
-    def _run(self, gpu: Gpu, perturb: str, folder: Path, system_db: Path) -> _Run:
+    def _run(self, gpu: Gpu, perturb: str, folder: Path, system_db: Path, stop: Event) -> _Run:
         options = ReplayOptions(
             CompileMode.CAPTURE,
             self._policy.calls,
             system_db,
-            {**self._policy.environment, "MALLOC_PERTURB_": perturb},
+            {**self._policy.environment, **_MALLOC, "MALLOC_PERTURB_": perturb},
         )
         try:
             result = replay(
                 self._toolchain, gpu, self._problems, options, folder,
-                progress=lambda done: self._note(folder, done),
+                progress=lambda done: self._note(folder, done), stop=stop,
             )  # fmt: skip
             self._blobs.update(result.capture.blobs)
             basename = result.databases[0].stem if result.databases else self._ask_name(gpu, folder)
-            return _Run(basename, _records(result), self._needs(result), _unplanned(result))
+            run = _Run(basename, _records(result), self._needs(result), _unplanned(result))
+            _check_kept(run)
+            return run
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -168,10 +171,12 @@ class _Planner:
         return tuple(map(frozenset, needs))
 
     def _note(self, folder: Path, done: int) -> None:
-        self._done[folder] = done
-        if self._progress:
-            total = len(self._problems) * len(self._gpus) * len(_PERTURB)
-            self._progress(sum(self._done.values()), total)
+        """Tell how far all runs are; comes from their threads, one at a time."""
+        with self._lock:
+            self._done[folder] = done
+            if self._progress:
+                total = len(self._problems) * len(self._gpus) * len(_PERTURB)
+                self._progress(sum(self._done.values()), total)
 
     def _join(self, gpu: Gpu, first: _Run, second: _Run) -> GpuPlan:
         """Keep what both runs agree on; what only one of them has is an unstable key."""
@@ -211,6 +216,21 @@ def _records(result: Replay) -> dict[tuple[str, str], Job]:
                 )
             records[record.kernel_name, record.kernel_args] = result.capture.job(marker.decode())
     return records
+
+
+def _check_kept(run: _Run) -> None:
+    """Refuse a run in which libMIOpen loaded kernels that are not in its database.
+
+    It only logs that a write has failed, and goes on.
+    """
+    failed, kept = {entry.problem for entry in run.unplanned}, set(run.records.values())
+    loaded = {job for i, jobs in enumerate(run.needs) if i not in failed for job in jobs}
+    if lost := loaded - kept:
+        raise VirtualGpuError(
+            f"libMIOpen did not write {len(lost)} of {len(loaded)} kernels into `{run.basename}`",
+            context=sorted({job.kernel_file for job in lost}),
+            hint="see whether the disk of the work folder is full (`--work-dir`)",
+        )
 
 
 def _unplanned(result: Replay) -> tuple[Unplanned, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from threading import Event
 
 from kdbforge.errors import InputError
 from kdbforge.miopen.replay import Outcome, ReplayOptions, replay
@@ -31,6 +32,7 @@ def prove_kdbs(
     *,
     known_failures: Collection[tuple[int, str]] | None = None,
     progress: Callable[[int], None] | None = None,
+    stop: Event | None = None,
 ) -> Proof:
     """Replay the problems with only these databases in the system folder and an empty home.
 
@@ -39,6 +41,8 @@ def prove_kdbs(
     known_failures
         (problem, call) pairs that failed while planning; None: find out by planning those that
         fail here.
+    progress, stop
+        As for `replay`.
 
     Raises
     ------
@@ -52,7 +56,7 @@ def prove_kdbs(
             raise InputError(f"There is no database `{kdb}`")
     folder = work_dir / f"prove-{gpu.target.arch}-{gpu.num_cu}"
     try:
-        prover = _Prover(toolchain, gpu, problems, policy, folder)
+        prover = _Prover(toolchain, gpu, problems, policy, folder, stop)
         return prover.prove(kdbs, known_failures, progress)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -66,12 +70,14 @@ class _Prover:
         problems: Sequence[Problem],
         policy: Policy,
         folder: Path,
+        stop: Event | None,
     ):
         self._toolchain = toolchain
         self._gpu = gpu
         self._problems = problems
         self._policy = policy
         self._folder = folder
+        self._stop = stop
 
     def prove(
         self,
@@ -83,7 +89,7 @@ class _Prover:
         options = self._options(CompileMode.FORBID, system_db)
         result = replay(
             self._toolchain, self._gpu, self._problems, options, self._folder / "run",
-            progress=progress,
+            progress=progress, stop=self._stop,
         )  # fmt: skip
         misses = self._misses(result.capture)
         missed = {refused.mark for refused in result.capture.forbidden}
@@ -125,6 +131,7 @@ class _Prover:
             [self._problems[i] for i in indexes],
             self._options(CompileMode.CAPTURE, system_db),
             self._folder / "plan",
+            stop=self._stop,
         )
         return {(indexes[o.problem], o.call) for o in result.outcomes if o.error}
 

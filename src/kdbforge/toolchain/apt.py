@@ -39,9 +39,10 @@ _TAIL = 12  # lines of apt's output that an error shows
 _NO_SPACE = re.compile(r"no space left|write error|disk quota", re.I)
 _UNSIGNED = re.compile(
     r"NO_PUBKEY|not signed|signatures? (couldn't|could not) be verified|invalid signature|"
-    r"EXPKEYSIG|BADSIG|hash sum mismatch|sub-process .*(gpgv|sqv)|no Release file",
+    r"EXPKEYSIG|BADSIG|hash sum mismatch|sub-process .*(gpgv|sqv)",
     re.I,
 )
+_NO_SUITE = re.compile(r"InRelease\s+4\d\d|does not have a Release file", re.I)
 _NO_NETWORK = re.compile(
     r"could not resolve|temporary failure resolving|could not connect|unable to connect|"
     r"connection (failed|refused|timed out)|network is unreachable|failed to fetch",
@@ -447,6 +448,12 @@ def _explain(command: str, text: str) -> KdbforgeError:
     joined = "\n".join(context)
     if _NO_SPACE.search(joined):
         return HostError(f"`{command}` found no space left on the disk", context=context)
+    if _NO_SUITE.search(joined):
+        return ToolchainError(
+            f"`{command}` finds no such suite at the mirror",
+            context=context,
+            hint="check `--mirror` and `--suite`",
+        )
     # A broken signature also says "Failed to fetch": look for it before the network.
     if _UNSIGNED.search(joined):
         return ToolchainError(

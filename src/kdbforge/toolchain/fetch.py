@@ -130,11 +130,11 @@ def fetch(
     options = options or FetchOptions()
     begin = time.monotonic()
     home = toolchains_folder(data_dir.absolute())
+    known = _sound_one(home, options.name) if options.if_missing else None
+    if known is not None:
+        return _result(known, 0, begin, already_there=True)
     with _locked(home):
         _sweep(home)
-        known = _sound_one(home, options.name) if options.if_missing else None
-        if known is not None:
-            return _result(known, 0, begin, already_there=True)
         return _Fetch(home, options, bar or _no_bar, step or _no_step).run(begin)
 
 
@@ -240,13 +240,12 @@ class _Fetch:
     def _resolve(self, version: str) -> tuple[list[str], list[Package]]:
         """Compute the closure without the skipped packages; every record has its digest."""
         libstdcxx = self.apt.closure(["libstdc++6"])
-        major = next(p.version.split(".")[0] for p in libstdcxx if p.name == "libstdc++6")
+        major = next(p.version for p in libstdcxx if p.name == "libstdc++6").split(".")[0]
         wanted = [f"{_PACKAGE}={version}", *_WANTED, f"libstdc++-{major}-dev"]
         everything = self.apt.closure(wanted)
-        pattern = re.compile("|".join(f"(?:{p})" for p, _ in SKIPPED))
-        skipped = [p for p in everything if pattern.fullmatch(p.name)]
+        skipped = [p for p in everything if is_skipped(p.name)]
         self.apt.pretend_installed(self.apt.show(skipped))
-        packages = [p for p in self.apt.closure(wanted) if not pattern.fullmatch(p.name)]
+        packages = [p for p in self.apt.closure(wanted) if not is_skipped(p.name)]
         return wanted, self.apt.complete(packages)
 
     def _source(self, version: str, packages: Sequence[Package]) -> dict[str, object]:
@@ -393,6 +392,11 @@ def _same(old: Description, source: Mapping[str, object]) -> bool:
 
 def _mb(size: int) -> str:
     return f"{size / 1e6:.0f} MB"
+
+
+def is_skipped(package: str) -> bool:
+    """Tell whether a package is left out, see `SKIPPED`."""
+    return any(re.fullmatch(pattern, package) for pattern, _ in SKIPPED)
 
 
 def compiles_in_process(depends: str) -> bool:

@@ -3,10 +3,10 @@
 #include "state.h"
 
 #include "../common/journal.h"
+#include "../common/locks.h"
 #include "../common/report.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -14,25 +14,7 @@
 
 struct vgpu_handles comgr_handles;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void take_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void drop_lock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-/* A fork while another thread holds the lock must not leave the child without it. */
-__attribute__((constructor)) static void survive_fork(void)
-{
-    if (pthread_atfork(take_lock, drop_lock, drop_lock) != 0) {
-        vgpu_report("pthread_atfork failed; a forked child may hang");
-    }
-}
+VGPU_DEFINE_LOCK(VGPU_LOCK_LIBRARY);
 
 const struct vgpu_settings *comgr_settings(void)
 {

@@ -1,13 +1,13 @@
 #define _GNU_SOURCE /* syscall, pthread_atfork in a strict C11 build */
 #include "journal.h"
 
+#include "locks.h"
 #include "report.h"
 #include "settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,8 @@ enum { HEADER_SIZE = 24 };
 
 static const uint32_t magic = 0x314A464BU; /* "KFJ1" */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+VGPU_DEFINE_LOCK(VGPU_LOCK_JOURNAL);
+
 static int descriptor = -1;
 static bool broken;
 static pid_t owner; /* the process that the nonce belongs to */
@@ -27,19 +28,7 @@ static char nonce_text[VGPU_NONCE_LENGTH + 1];
 
 static uint32_t crc_table[256];
 
-static void take_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void drop_lock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-/* Runs before the constructors of the libraries' own locks (they have no priority), since handlers of a fork are
- * called last to first: the journal's lock is taken inside theirs, here as everywhere. */
-__attribute__((constructor(101))) static void prepare(void)
+__attribute__((constructor)) static void fill_crc_table(void)
 {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t value = i;
@@ -48,9 +37,6 @@ __attribute__((constructor(101))) static void prepare(void)
             value = (value >> 1) ^ ((value & 1U) ? 0xEDB88320U : 0U);
         }
         crc_table[i] = value;
-    }
-    if (pthread_atfork(take_lock, drop_lock, drop_lock) != 0) {
-        vgpu_report("pthread_atfork failed; a forked child may hang");
     }
 }
 
@@ -141,9 +127,9 @@ static void begin(struct vgpu_entry *entry, enum vgpu_entry_type type)
 
 void vgpu_entry_begin(struct vgpu_entry *entry, enum vgpu_entry_type type)
 {
-    pthread_mutex_lock(&lock);
+    take_lock();
     begin(entry, type);
-    pthread_mutex_unlock(&lock);
+    drop_lock();
 }
 
 /* Needs the lock. A short write leaves a damaged tail, so nothing may follow it. */
@@ -177,9 +163,9 @@ bool vgpu_entry_commit(struct vgpu_entry *entry)
 {
     bool good = false;
 
-    pthread_mutex_lock(&lock);
+    take_lock();
     good = commit(entry);
-    pthread_mutex_unlock(&lock);
+    drop_lock();
     return good;
 }
 
@@ -235,21 +221,21 @@ bool vgpu_journal_ready(void)
     if (settings == NULL) {
         return false;
     }
-    pthread_mutex_lock(&lock);
+    take_lock();
     if (!broken && owner != getpid()) {
         owner = getpid();
         broken = !open_journal(settings) || !introduce(settings);
     }
     good = !broken;
-    pthread_mutex_unlock(&lock);
+    drop_lock();
     return good;
 }
 
 void vgpu_journal_nonce(char nonce[VGPU_NONCE_LENGTH + 1])
 {
-    pthread_mutex_lock(&lock);
+    take_lock();
     memcpy(nonce, nonce_text, sizeof nonce_text);
-    pthread_mutex_unlock(&lock);
+    drop_lock();
 }
 
 void vgpu_journal_unsupported(const char *function)

@@ -1,12 +1,15 @@
+#define _GNU_SOURCE /* pthread_atfork in a strict C11 build */
 #include "settings.h"
 
+#include "locks.h"
 #include "report.h"
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+VGPU_DEFINE_LOCK(VGPU_LOCK_SETTINGS);
 
 static const char *const compile_names[] = {"capture", "pass", "forbid", NULL};
 static const char *const launch_names[] = {"skip", NULL};
@@ -245,16 +248,15 @@ static bool read_settings(struct vgpu_settings *settings)
 const struct vgpu_settings *vgpu_settings(void)
 {
     enum { UNREAD, GOOD, BAD };
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct vgpu_settings settings;
     static _Atomic int state = UNREAD;
 
     if (state == UNREAD) {
-        pthread_mutex_lock(&lock);
+        take_lock();
         if (state == UNREAD) {
             state = read_settings(&settings) ? GOOD : BAD;
         }
-        pthread_mutex_unlock(&lock);
+        drop_lock();
     }
     return state == GOOD ? &settings : NULL;
 }

@@ -1,14 +1,13 @@
-#define _GNU_SOURCE /* pipe2 */
 #include "code_object.h"
+
+#include "probe.h"
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Constants of the AMDGPU ELF ABI that older elf.h lack (LLVM, "User Guide for AMDGPU Backend", ELF header). */
 enum {
@@ -23,8 +22,8 @@ enum {
 };
 enum feature { FEATURE_UNSUPPORTED, FEATURE_ANY, FEATURE_OFF, FEATURE_ON };
 
-/* No section of a real code object comes near this; it bounds the work that a hostile header can ask for. */
-static const uint64_t largest_section = UINT64_C(1) << 30;
+/* No real code object comes near this; it bounds the work that a hostile header can ask for. */
+static const uint64_t largest_image = UINT64_C(1) << 30;
 
 static const struct machine {
     const char *arch;
@@ -45,7 +44,8 @@ static const struct machine {
 struct reader {
     const unsigned char *image;
     uint64_t size;
-    int probe[2]; /* a pipe, only for images of unknown size */
+    struct probe probe;  /* both only for images of unknown size: */
+    uint64_t readable;   /* how many bytes are known to be readable */
     char *reason;
     size_t reason_size;
 };
@@ -61,41 +61,15 @@ static bool refuse(struct reader *reader, const char *format, ...)
     return false;
 }
 
-/* The kernel tells whether a byte can be read without our touching it: write() fails with EFAULT. */
-static bool byte_is_readable(struct reader *reader, uintptr_t address)
+/* An image of unknown size goes on as far as its memory does without a gap. */
+static bool reaches(struct reader *reader, uint64_t end)
 {
-    char sink;
-    ssize_t moved = 0;
-
-    do {
-        moved = write(reader->probe[1], (const void *)address, 1);
-    } while (moved < 0 && errno == EINTR);
-    if (moved != 1) {
-        return false;
-    }
-    do {
-        moved = read(reader->probe[0], &sink, 1);
-    } while (moved < 0 && errno == EINTR);
-    return moved == 1;
-}
-
-static bool range_is_readable(struct reader *reader, uint64_t offset, uint64_t length)
-{
-    const uintptr_t page = 4096;
-    const uintptr_t base = (uintptr_t)reader->image;
-    uintptr_t address = 0, last = 0;
-
-    if (offset > UINTPTR_MAX - base || length > UINTPTR_MAX - base - offset) {
-        return false;
-    }
-    last = base + offset + length - 1;
-    for (address = base + offset; address <= last; address = (address | (page - 1)) + 1) {
-        if (!byte_is_readable(reader, address)) {
+    if (end > reader->readable) {
+        if (end > largest_image ||
+            !probe_range(&reader->probe, reader->image, reader->readable, end - reader->readable)) {
             return false;
         }
-        if ((address | (page - 1)) == UINTPTR_MAX) {
-            break;
-        }
+        reader->readable = end;
     }
     return true;
 }
@@ -103,11 +77,10 @@ static bool range_is_readable(struct reader *reader, uint64_t offset, uint64_t l
 /* The bytes [offset, offset + length) of the image, or NULL if they are not all in it. */
 static const unsigned char *view(struct reader *reader, uint64_t offset, uint64_t length)
 {
-    if (reader->size != CODE_OBJECT_UNSIZED) {
-        if (offset > reader->size || length > reader->size - offset) {
-            return NULL;
-        }
-    } else if (length > 0 && !range_is_readable(reader, offset, length)) {
+    if (length > UINT64_MAX - offset) {
+        return NULL;
+    }
+    if (reader->size != CODE_OBJECT_UNSIZED ? offset + length > reader->size : !reaches(reader, offset + length)) {
         return NULL;
     }
     return reader->image + offset;
@@ -273,7 +246,7 @@ static bool read_sections(struct reader *reader, const Elf64_Ehdr *header, struc
         const Elf64_Shdr section = section_at(headers, i);
 
         if (section.sh_type != SHT_NOBITS &&
-            (section.sh_size > largest_section || !extend(object, section.sh_offset, section.sh_size))) {
+            (section.sh_size > largest_image || !extend(object, section.sh_offset, section.sh_size))) {
             return refuse(reader, "section %u lies outside the image", i);
         }
     }
@@ -322,17 +295,16 @@ static bool read_all(struct reader *reader, struct code_object *object)
 bool code_object_read(struct code_object *object, const void *image, uint64_t size, char *reason,
                       size_t reason_size)
 {
-    struct reader reader = {image, size, {-1, -1}, reason, reason_size};
+    struct reader reader = {image, size, {{-1, -1}}, 0, reason, reason_size};
     bool good = false;
 
     memset(object, 0, sizeof *object);
-    if (size == CODE_OBJECT_UNSIZED && pipe2(reader.probe, O_CLOEXEC) != 0) {
+    if (size == CODE_OBJECT_UNSIZED && !probe_open(&reader.probe)) {
         return refuse(&reader, "no pipe to probe it with: %s", strerror(errno));
     }
     good = read_all(&reader, object);
-    if (reader.probe[0] >= 0) {
-        close(reader.probe[0]);
-        close(reader.probe[1]);
+    if (size == CODE_OBJECT_UNSIZED) {
+        probe_close(&reader.probe);
     }
     if (!good) {
         code_object_free(object);

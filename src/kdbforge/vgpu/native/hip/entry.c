@@ -2,36 +2,19 @@
 #include "state.h"
 
 #include "../common/journal.h"
+#include "../common/locks.h"
 #include "../common/report.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 struct vgpu_handles hip_handles;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+VGPU_DEFINE_LOCK(VGPU_LOCK_LIBRARY);
+
 static _Atomic uint64_t calls;
 static __thread hipError_t last_call;  /* for hipExtGetLastError */
 static __thread hipError_t last_error; /* for hipGetLastError */
-
-static void take_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void drop_lock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-/* A fork while another thread holds the lock must not leave the child without it. */
-__attribute__((constructor)) static void survive_fork(void)
-{
-    if (pthread_atfork(take_lock, drop_lock, drop_lock) != 0) {
-        vgpu_report("pthread_atfork failed; a forked child may hang");
-    }
-}
 
 hipError_t hip_result(hipError_t error)
 {

@@ -3,6 +3,7 @@
 #include "state.h"
 
 #include "code_object.h"
+#include "probe.h"
 
 #include "../common/journal.h"
 #include "../common/marker.h"
@@ -69,7 +70,8 @@ static hipError_t read_object(struct module *module, const void *image, uint64_t
 static hipError_t read_image(struct module *module, const void *image, uint64_t size)
 {
     struct vgpu_marker marker;
-    const size_t length = vgpu_marker_read(image, size > SIZE_MAX ? SIZE_MAX : (size_t)size, &marker);
+    const size_t limit = size == CODE_OBJECT_UNSIZED ? probe_prefix(image, VGPU_MARKER_MOST) : (size_t)size;
+    const size_t length = vgpu_marker_read(image, limit, &marker);
 
     if (length == 0) {
         return read_object(module, image, size);

@@ -1,10 +1,11 @@
 /* A rocBLAS without kernels: what libMIOpen calls (6.4 and 7.2). rocBLAS brings its own code objects, which are
  * never in a kernel database, so a GEMM is nothing but a launch that is skipped. Facts: rocblas-types.h. */
+#define _GNU_SOURCE /* pthread_atfork in a strict C11 build */
 #include "../common/handles.h"
+#include "../common/locks.h"
 #include "../common/report.h"
 #include "../common/settings.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 typedef int rocblas_status;
@@ -25,7 +26,8 @@ struct context {
 
 enum { HANDLE_CONTEXT = 97 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+VGPU_DEFINE_LOCK(VGPU_LOCK_LIBRARY);
+
 static struct vgpu_handles contexts;
 
 typedef void *rocblas_handle;
@@ -126,9 +128,9 @@ static rocblas_status launch(rocblas_handle handle)
         if (vgpu_settings() == NULL) {                \
             return rocblas_status_internal_error;     \
         }                                             \
-        pthread_mutex_lock(&lock);                    \
+        take_lock();                                  \
         status = (expression);                        \
-        pthread_mutex_unlock(&lock);                  \
+        drop_lock();                                  \
         return status;                                \
     } while (0)
 

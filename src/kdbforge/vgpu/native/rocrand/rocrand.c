@@ -1,10 +1,11 @@
 /* A rocRAND without kernels: what MIOpenDriver and miopen_gtest call. What a generator would write to the device
  * is not written, as with any launch that is skipped. Facts: rocrand/rocrand.h. */
+#define _GNU_SOURCE /* pthread_atfork in a strict C11 build */
 #include "../common/handles.h"
+#include "../common/locks.h"
 #include "../common/report.h"
 #include "../common/settings.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 typedef int rocrand_status;
@@ -19,7 +20,8 @@ enum { FIRST_TYPE = 400, LAST_TYPE = 599 }; /* pseudo-random from 400, quasi-ran
 
 enum { HANDLE_GENERATOR = 98 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+VGPU_DEFINE_LOCK(VGPU_LOCK_LIBRARY);
+
 static struct vgpu_handles generators;
 
 typedef void *rocrand_generator;
@@ -63,9 +65,9 @@ static rocrand_status destroy(rocrand_generator generator)
         if (vgpu_settings() == NULL) {                \
             return ROCRAND_STATUS_INTERNAL_ERROR;     \
         }                                             \
-        pthread_mutex_lock(&lock);                    \
+        take_lock();                                  \
         status = (expression);                        \
-        pthread_mutex_unlock(&lock);                  \
+        drop_lock();                                  \
         return status;                                \
     } while (0)
 

@@ -1,0 +1,139 @@
+"""Problems that crash or hang libMIOpen: each costs itself and nothing else.
+
+The crash happens in the process of the real library: a library of ours stands before it and
+raises a signal for a certain group count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import SMALL, Run
+
+from kdbforge import Plan, Toolchain, find_gpu, plan
+from kdbforge.errors import VirtualGpuError
+from kdbforge.miopen.replay import ReplayOptions, replay
+from kdbforge.problems import load
+from kdbforge.vgpu.process import CompileMode
+
+SOURCE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+int miopenSetConvolutionGroupCount(void *descriptor, int groups) {
+    int (*real)(void *, int) = (int (*)(void *, int))dlsym(RTLD_NEXT, __func__);
+    if (groups == 2) { HARM; }
+    return real(descriptor, groups);
+}
+"""
+GROUPED = "MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 16 -y 3 -x 3 -p 1 -q 1 -g 2 -F 1\n"
+
+
+def harmed(toolchain: Toolchain, folder: Path, harm: str) -> Toolchain:
+    """The toolchain with a libMIOpen that does `harm` when a problem has two groups."""
+    source, library = folder / "harm.c", folder / "libharm.so"
+    source.write_text(SOURCE)
+    subprocess.run(
+        [
+            "cc", "-shared", "-fPIC", f"-DHARM={harm}", "-o", library, source,
+            "-Wl,--no-as-needed", toolchain.libmiopen,
+        ],
+        check=True,
+    )  # fmt: skip
+    return dataclasses.replace(toolchain, libmiopen=library)
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "problems.txt"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.fixture
+def undisturbed(toolchain: Toolchain, small: Path) -> Plan:
+    return plan([str(small)], ["gfx906_60"], toolchain=toolchain, policy="normal")
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        ("raise(SIGSEGV)", "The process died: SIGSEGV"),
+        ("raise(SIGABRT)", "The process died: SIGABRT"),
+        ("kill(getpid(), SIGKILL)", "The process died: SIGKILL"),
+        ("_exit(3)", "The process died: exit code 3"),
+    ],
+)
+def test_a_crash_costs_its_problem_alone(
+    toolchain: Toolchain, tmp_path: Path, undisturbed: Plan, harm: str, reason: str
+) -> None:
+    lines = SMALL.splitlines(keepends=True)
+    source = written(tmp_path, lines[0] + GROUPED + "".join(lines[1:]))
+    made = plan(
+        [source],
+        ["gfx906_60"],
+        toolchain=harmed(toolchain, tmp_path, harm),
+        policy="normal",
+        work_dir=tmp_path / "work",
+    )
+    (gpu,) = made.gpus
+    (lost,) = gpu.unplanned
+    assert (lost.problem, lost.call, lost.reason) == (1, "find-normal", reason)
+    assert gpu.records == undisturbed.gpus[0].records
+    assert [needs for i, needs in enumerate(gpu.needs) if i != 1] == [*undisturbed.gpus[0].needs]
+    assert gpu.needs[1] == ()
+
+
+@pytest.mark.parametrize("place", [0, 3])
+def test_the_first_and_the_last_problem_may_crash_too(
+    toolchain: Toolchain, tmp_path: Path, undisturbed: Plan, place: int
+) -> None:
+    lines = SMALL.splitlines(keepends=True)
+    source = written(tmp_path, "".join([*lines[:place], GROUPED, *lines[place:]]))
+    made = plan(
+        [source], ["gfx906_60"], toolchain=harmed(toolchain, tmp_path, "raise(SIGSEGV)"),
+        policy="normal",
+    )  # fmt: skip
+    assert [lost.problem for lost in made.gpus[0].unplanned] == [place]
+    assert made.gpus[0].records == undisturbed.gpus[0].records
+
+
+def test_a_library_that_always_crashes_is_given_up(toolchain: Toolchain, tmp_path: Path) -> None:
+    source = written(tmp_path, SMALL)
+    broken = harmed(toolchain, tmp_path, "")
+    (tmp_path / "harm.c").write_text(
+        "__attribute__((constructor)) static void die(void) { __builtin_trap(); }"
+    )
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", broken.libmiopen, tmp_path / "harm.c"], check=True
+    )
+    with pytest.raises(VirtualGpuError, match="died before it ran any problem"):
+        plan([source], ["gfx906_60"], toolchain=broken, work_dir=tmp_path / "work")
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_hang_costs_its_problem_alone(toolchain: Toolchain, tmp_path: Path) -> None:
+    problems = load([written(tmp_path, GROUPED + SMALL)])
+    options = ReplayOptions(CompileMode.CAPTURE, ("find-normal",), hang_seconds=5)
+    result = replay(
+        harmed(toolchain, tmp_path, "for (;;) pause()"),
+        find_gpu("gfx906_60"),
+        problems.problems,
+        options,
+        tmp_path / "run",
+    )
+    assert [outcome.error for outcome in result.outcomes] == ["No answer for 5 s", "", "", ""]
+
+
+def test_the_plan_command_names_the_lost_problem(
+    toolchain: Toolchain, kdbforge: Run, tmp_path: Path
+) -> None:
+    """A real one: the library has no kernel source for a solver that it prefers."""
+    source = written(tmp_path, "MIOpenDriver convint8 -n 1 -c 3 -H 8 -W 8 -k 3 -y 3 -x 3 -F 1\n")
+    done = kdbforge("plan", source, "--gpu", "gfx803_64", "--policy", "all")
+    assert done.returncode in (0, 1)
+    if done.returncode == 1:
+        assert "not planned on gfx803_64" in done.stderr
