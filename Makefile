@@ -29,7 +29,7 @@ bench: toolchain
 	$(BIN)/python bench/run.py
 
 toolchain: setup
-	$(BIN)/kdbforge toolchain list --json | grep -q '"name"' || $(BIN)/kdbforge toolchain fetch
+	$(BIN)/kdbforge toolchain fetch --if-missing
 
 setup: $(VENV)/installed
 

@@ -53,8 +53,9 @@ def kdbforge(tmp_path: Path) -> Run:
         environment = {**os.environ, "KDBFORGE_STORE": str(tmp_path / "store")}
         return subprocess.run(
             [sys.executable, "-m", "kdbforge", *map(str, args)],
+            check=False,
             **{  # type: ignore[call-overload]
-                "env": environment, "capture_output": True, "text": True, "check": False,
+                "env": environment, "capture_output": True, "text": True,
                 "stdin": subprocess.DEVNULL, **options,
             },
         )  # fmt: skip

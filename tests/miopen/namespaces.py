@@ -25,8 +25,9 @@ def isolated(script: str, *args: str | Path, **options: object) -> Result:
     flags = "-mn" if os.getuid() == 0 else "-rmn"
     return subprocess.run(
         ["unshare", flags, "sh", "-euc", script, "sh", *map(str, args)],
+        check=False,
         **{  # type: ignore[call-overload]
-            "capture_output": True, "text": True, "check": False,
+            "capture_output": True, "text": True,
             "stdin": subprocess.DEVNULL, **options,
         },
     )  # fmt: skip

@@ -10,7 +10,17 @@ from conftest import SMALL, Run
 
 from kdbforge.kdb.reader import read_kdb
 
-NINE = ["gfx1010_36", "gfx1010_40", "gfx1011_36", "gfx1030_30", "gfx1030_40", "gfx803_56", "gfx803_64", "gfx1012_22", "gfx1031_20"]
+NINE = [
+    "gfx1010_36",
+    "gfx1010_40",
+    "gfx1011_36",
+    "gfx1030_30",
+    "gfx1030_40",
+    "gfx803_56",
+    "gfx803_64",
+    "gfx1012_22",
+    "gfx1031_20",
+]
 
 
 def test_nine_names_are_built_and_proven_at_once(

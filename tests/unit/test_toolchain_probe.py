@@ -29,8 +29,10 @@ int miopen(void) {{ return comgr() + hiprtc() + blas(); }}
 def cc(source: str, output: Path, *options: str) -> Path:
     output.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-Wl,--build-id", f"-Wl,-soname,{output.name}"]
-        + ["-o", str(output), "-x", "c", "-", "-x", "none", *options],
+        [
+            "gcc", "-shared", "-fPIC", "-Wl,--build-id", f"-Wl,-soname,{output.name}",
+            "-o", output, "-x", "c", "-", "-x", "none", *options,
+        ],
         input=source, text=True, check=True,
     )  # fmt: skip
     return output
@@ -41,7 +43,9 @@ def make(root: Path, *, lib: str = "lib", more: str = "", miopen: str = MIOPEN) 
     folder = root / lib
     llvm = cc("int llvm(void) { return 1; }", folder / "libLLVM.so.22.1")
     comgr = cc(
-        "int llvm(void); int comgr(void) { return llvm(); }", folder / "libamd_comgr.so.3", str(llvm)
+        "int llvm(void); int comgr(void) { return llvm(); }",
+        folder / "libamd_comgr.so.3",
+        str(llvm),
     )
     hiprtc = cc(
         'const char comgr[] = "libamd_comgr.so.3"; int hiprtc(void) { return 2; }',
@@ -89,7 +93,7 @@ def test_a_prefix_is_described(rocm: Path) -> None:
     assert known.sonames == ("libamd_comgr.so.3", "libhiprtc.so.7", "librocblas.so.5")
     assert not known.asm_kernels
     sonames = {library.soname for library in found.libraries}
-    assert {"libLLVM.so.22.1", "libhiprtc-builtins.so.7", "libc.so.6"} <= sonames
+    assert {"libLLVM.so.22.1", "libhiprtc-builtins.so.7"} <= sonames
     check(known)
     verify(found)
 
@@ -146,7 +150,7 @@ def test_a_compiler_library_for_another_machine(rocm: Path) -> None:
 
 
 def test_a_child_process_compiler_is_not_supported(tmp_path: Path) -> None:
-    cc(MIOPEN.split("int comgr")[0].format(more=""), tmp_path / "lib/libMIOpen.so.1")
+    cc(MIOPEN.partition("int comgr")[0].format(more=""), tmp_path / "lib/libMIOpen.so.1")
     assert "compiles in child processes" in refused(tmp_path, UnsupportedError)
 
 
@@ -192,7 +196,9 @@ def test_a_c_library_too_old(tmp_path: Path) -> None:
     make(tmp_path)
     version = tmp_path / "new.map"
     version.write_text("GLIBC_2.99 { global: ahead; local: *; };\n")
-    new = cc("int ahead(void){return 1;}", tmp_path / "new/libm.so.6", f"-Wl,--version-script={version}")
+    new = cc(
+        "int ahead(void){return 1;}", tmp_path / "new/libm.so.6", f"-Wl,--version-script={version}"
+    )
     llvm = tmp_path / "lib/libLLVM.so.22.1"
     cc("int ahead(void); int llvm(void){return ahead();}", llvm, str(new), "-nostdlib")
     shutil.rmtree(tmp_path / "new")

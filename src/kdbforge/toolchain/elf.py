@@ -44,7 +44,8 @@ class ElfFile:
         """Yield the folders that the file itself sends the loader to."""
         origin = str(self.path.resolve().parent)
         for entry in self.search:
-            yield Path(entry.replace("${ORIGIN}", origin).replace("$ORIGIN", origin))
+            folder = entry.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
+            yield Path(os.path.normpath(folder))  # the origin is resolved, so `..` is its parent
 
 
 def machine_name(machine: int) -> str:

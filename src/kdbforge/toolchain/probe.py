@@ -196,8 +196,9 @@ def _fingerprint(
 def _library_path(libmiopen: Path, closure: Closure, *, own_libc: bool) -> tuple[Path, ...]:
     """List the folders that the loader must be given: none of the host's unless libMIOpen's."""
     host = set() if own_libc else {folder.resolve() for folder in host_folders()}
-    found = [libmiopen.parent]
+    found = {libmiopen.parent.resolve(): libmiopen.parent}
     for elf in closure.files.values():
-        if elf.path.parent.resolve() not in host:
-            found.append(elf.path.parent)
-    return tuple(dict.fromkeys(found))
+        folder = elf.path.parent
+        if folder.resolve() not in host:
+            found.setdefault(folder.resolve(), folder)
+    return tuple(found.values())
