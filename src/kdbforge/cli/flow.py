@@ -39,7 +39,7 @@ __all__ = ["build", "compile_", "log", "plan", "prove"]
 
 _output = click.Path(path_type=Path)
 _limits = (
-    click.option("--timeout", type=click.FloatRange(1), default=600.0, show_default=True,
+    click.option("--timeout", type=click.FloatRange(0.01), default=600.0, show_default=True,
                  metavar="SECONDS", help="Wall time that one job may take."),
     click.option("--memory", type=click.FloatRange(0.1), metavar="GB",
                  help="Address space that one job may take; no limit if not given."),

@@ -35,6 +35,10 @@ _OUT_OF_RESOURCES = 3
 #: How often progress is reported while nothing happens.
 _TICK_SECONDS = 1.0
 _LAST_WORDS_SECONDS = 5.0
+#: Loading LLVM from a cold disk takes its time; that is not the first job's fault.
+_START_SECONDS = 120.0
+#: Give up when this many workers in a row died before they were ready.
+_MAX_START_FAILURES = 3
 _BLOBS = "blobs"
 
 
@@ -141,6 +145,7 @@ class _Pool:
         self._ready: set[Worker] = set()
         self._deadlines: dict[Worker, float] = {}  # none for those that are idle
         self._ended_cpu = 0.0
+        self._start_failures = 0  # in a row
 
     @property
     def cpu_seconds(self) -> float:
@@ -166,7 +171,7 @@ class _Pool:
         for _ in range(min(self.size - len(self._workers), self.schedule.pending - starting)):
             worker = start_worker()
             self._workers[worker] = None
-            self._deadlines[worker] = time.monotonic() + self._timeout_s
+            self._deadlines[worker] = time.monotonic() + _START_SECONDS
             self._selector.register(worker, selectors.EVENT_READ, worker)
 
     def _wait(self) -> None:
@@ -200,6 +205,7 @@ class _Pool:
     # One method for each kind of reply.
 
     def _on_ready(self, worker: Worker, _reply: Reply) -> None:
+        self._start_failures = 0
         self._ready.add(worker)
         self._next(worker)
 
@@ -276,7 +282,9 @@ class _Pool:
         log = worker.stderr_tail()
         reason = reason or worker.cause_of_death()
         if not was_ready:
-            raise worker.start_error()
+            self._start_failures += 1
+            if self._start_failures >= _MAX_START_FAILURES:
+                raise worker.start_error()
         worker.remove_folder()
         if key is not None and self.schedule.lost(key) is Loss.FAILED:
             self._fail(key, reason, log)
