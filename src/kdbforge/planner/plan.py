@@ -14,6 +14,7 @@ from threading import Event, Lock
 
 from kdbforge.errors import InputError, VirtualGpuError
 from kdbforge.kdb.reader import read_ukdb_rows
+from kdbforge.kdb.record import Record
 from kdbforge.miopen.parallel import side_by_side
 from kdbforge.miopen.replay import Replay, ReplayOptions, library_environment, replay
 from kdbforge.miopen.systemdb import link_system_db
@@ -48,11 +49,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One planning run of one GPU: jobs by key of the database, and what the problems loaded."""
+    """One planning run of one GPU."""
 
     basename: str
-    records: Mapping[tuple[str, str], Job]
-    needs: tuple[frozenset[Job], ...]
+    jobs: Mapping[str, Job]  # by job key
+    records: Mapping[tuple[str, str], str]  # job keys by kernel_name and kernel_args
+    needs: tuple[frozenset[str], ...]  # for each problem, the keys of the jobs that it loaded
     unplanned: tuple[Unplanned, ...]
 
 
@@ -108,7 +110,6 @@ class _Planner:
         self._lock = Lock()
         self._done: dict[Path, int] = {}
         self._blobs: dict[str, bytes] = {}
-        self._keys: dict[Job, str] = {}
 
     def plan(self, workers: int) -> Plan:
         system_db = link_system_db(self._toolchain, self._work_dir / "plan-system-db")
@@ -119,9 +120,11 @@ class _Planner:
         ]
         runs = side_by_side(tasks, workers)
         pairs = zip(self._gpus, runs[::2], runs[1::2], strict=True)
-        gpu_plans = tuple(self._join(gpu, first, second) for gpu, first, second in pairs)
+        gpu_plans = tuple(_join(gpu, first, second) for gpu, first, second in pairs)
         shutil.rmtree(system_db)
-        jobs = {key: job for job, key in self._keys.items()}
+        known = {key: job for run in runs for key, job in run.jobs.items()}
+        used = sorted({record.job for gpu_plan in gpu_plans for record in gpu_plan.records})
+        jobs = {key: known[key] for key in used}
         needed = {digest for job in jobs.values() for digest in job.digests()}
         return Plan(
             ToolchainId.of(self._toolchain),
@@ -129,7 +132,7 @@ class _Planner:
             library_environment(self._toolchain),
             self._problems,
             gpu_plans,
-            dict(sorted(jobs.items())),
+            jobs,
             {digest: self._blobs[digest] for digest in sorted(needed)},
         )
 
@@ -147,7 +150,7 @@ class _Planner:
             )  # fmt: skip
             self._blobs.update(result.capture.blobs)
             basename = result.databases[0].stem if result.databases else self._ask_name(gpu, folder)
-            run = _Run(basename, _records(result), self._needs(result), _unplanned(result))
+            run = _read_run(basename, result, len(self._problems), self._toolchain.fingerprint)
             _check_kept(run)
             return run
         finally:
@@ -161,15 +164,6 @@ class _Planner:
             raise VirtualGpuError(f"libMIOpen wrote no kernel database for `{gpu}`")
         return result.databases[0].stem
 
-    def _needs(self, result: Replay) -> tuple[frozenset[Job], ...]:
-        """The jobs that each problem loaded, told apart by the marks in the journal."""
-        needs: list[set[Job]] = [set() for _ in self._problems]
-        for load in result.capture.loads:
-            word, _, rest = load.mark.partition(" ")
-            if word == "problem" and load.marker:
-                needs[int(rest.split()[0])].add(result.capture.job(load.marker))
-        return tuple(map(frozenset, needs))
-
     def _note(self, folder: Path, done: int) -> None:
         """Tell how far all runs are; comes from their threads, one at a time."""
         with self._lock:
@@ -178,44 +172,64 @@ class _Planner:
                 total = len(self._problems) * len(self._gpus) * len(_PERTURB)
                 self._progress(sum(self._done.values()), total)
 
-    def _join(self, gpu: Gpu, first: _Run, second: _Run) -> GpuPlan:
-        """Keep what both runs agree on; what only one of them has is an unstable key."""
-        stable = {key: job for key, job in first.records.items() if second.records.get(key) == job}
-        unstable = (first.records.keys() | second.records.keys()) - stable.keys()
-        records = sorted(
-            PlannedRecord(name, args, self._key(job)) for (name, args), job in stable.items()
+
+def _read_run(basename: str, result: Replay, problems: int, fingerprint: str) -> _Run:
+    """Turn what a replay left behind into jobs, records, and the jobs that each problem loaded.
+
+    Raises
+    ------
+    VirtualGpuError
+        If a kernel was compiled although compiling was captured.
+    """
+    jobs: dict[str, Job] = {}
+    keys: dict[str, str] = {}  # by marker
+
+    def key_of(marker: str) -> str:
+        if marker not in keys:
+            job = result.capture.job(marker)
+            keys[marker] = job.key(fingerprint)
+            jobs[keys[marker]] = job
+        return keys[marker]
+
+    needs: list[set[str]] = [set() for _ in range(problems)]
+    for load in result.capture.loads:
+        word, _, rest = load.mark.partition(" ")
+        if word == "problem" and load.marker:
+            needs[int(rest.split()[0])].add(key_of(load.marker))
+    records = {
+        (record.kernel_name, record.kernel_args): key_of(_marker(record))
+        for path in result.databases
+        for record in read_ukdb_rows(path)
+    }
+    return _Run(basename, jobs, records, tuple(map(frozenset, needs)), _unplanned(result))
+
+
+def _marker(record: Record) -> str:
+    """The marker that MIOpen stored in place of a code object."""
+    content = record.unpack()
+    if not content.startswith(MARKER_PREFIX):
+        raise VirtualGpuError(
+            f"`{record.kernel_name}` was compiled although compiling was captured",
+            context=(f"options: {record.kernel_args}",),
         )
-        kept = set(stable.values())
-        return GpuPlan(
-            gpu.requested,
-            str(gpu.target),
-            gpu.num_cu,
-            first.basename,
-            tuple(records),
-            tuple(tuple(sorted(self._key(j) for j in jobs & kept)) for jobs in first.needs),
-            first.unplanned,
-            tuple(sorted(UnstableKey(name, args) for name, args in unstable)),
-        )
-
-    def _key(self, job: Job) -> str:
-        if job not in self._keys:
-            self._keys[job] = job.key(self._toolchain.fingerprint)
-        return self._keys[job]
+    return content.decode().strip()
 
 
-def _records(result: Replay) -> dict[tuple[str, str], Job]:
-    """Jobs by (kernel_name, kernel_args): markers in the database that MIOpen wrote."""
-    records = {}
-    for path in result.databases:
-        for record in read_ukdb_rows(path):
-            marker = record.unpack()
-            if not marker.startswith(MARKER_PREFIX):
-                raise VirtualGpuError(
-                    f"`{record.kernel_name}` was compiled although compiling was captured",
-                    context=(f"options: {record.kernel_args}",),
-                )
-            records[record.kernel_name, record.kernel_args] = result.capture.job(marker.decode())
-    return records
+def _join(gpu: Gpu, first: _Run, second: _Run) -> GpuPlan:
+    """Keep what both runs agree on; what only one of them has is an unstable key."""
+    stable = {key: job for key, job in first.records.items() if second.records.get(key) == job}
+    unstable = (first.records.keys() | second.records.keys()) - stable.keys()
+    kept = set(stable.values())
+    return GpuPlan(
+        gpu.requested,
+        str(gpu.target),
+        gpu.num_cu,
+        first.basename,
+        tuple(sorted(PlannedRecord(name, args, job) for (name, args), job in stable.items())),
+        tuple(tuple(sorted(jobs & kept)) for jobs in first.needs),
+        first.unplanned,
+        tuple(sorted(UnstableKey(name, args) for name, args in unstable)),
+    )
 
 
 def _check_kept(run: _Run) -> None:
@@ -228,7 +242,7 @@ def _check_kept(run: _Run) -> None:
     if lost := loaded - kept:
         raise VirtualGpuError(
             f"libMIOpen did not write {len(lost)} of {len(loaded)} kernels into `{run.basename}`",
-            context=sorted({job.kernel_file for job in lost}),
+            context=sorted({run.jobs[key].kernel_file for key in lost}),
             hint="see whether the disk of the work folder is full (`--work-dir`)",
         )
 
