@@ -83,8 +83,10 @@ def find_gpus(names: Sequence[str | Gpu]) -> tuple[Gpu, ...]:
     return tuple({str(gpu): gpu for gpu in reversed(gpus)}.values())[::-1]
 
 
-def open_store(path: Path | str | None = None) -> Store:
+def open_store(path: Path | str | None = None, *, max_gb: float | None = None) -> Store:
     """The store in that folder; None: $KDBFORGE_STORE, or a folder in the user's cache.
+
+    Beyond `max_gb` gigabytes, what was not used for longest goes; None: no limit.
 
     Raises
     ------
@@ -102,7 +104,7 @@ def open_store(path: Path | str | None = None) -> Store:
             "There is no folder for the store: neither KDBFORGE_STORE nor HOME is set",
             hint="give one with `--store DIR`",
         )
-    return Store(Path(path))
+    return Store(Path(path), None if max_gb is None else int(max_gb * 1e9))
 
 
 def plan(

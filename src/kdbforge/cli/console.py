@@ -85,7 +85,8 @@ def print_table(headers: list[str], rows: list[list[str]]) -> None:
 
 
 def print_error(error: KdbforgeError) -> None:
-    """Print an error: what, where, and one way out."""
+    """Print an error: what, where, and one way out; also with -q."""
+    console.quiet = False
     console.print(f"[bold red]error:[/] {escape(error.message)}")
     for line in error.context:
         console.print(f"  {escape(line)}")

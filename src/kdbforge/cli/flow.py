@@ -119,11 +119,11 @@ def build(
             _resolve(gpus),
             output,
             toolchain=toolchain,
-            store=api.open_store(settings.store),
+            store=api.open_store(settings.store, max_gb=settings.store_size),
             options=options,
             observer=observer,
         )
-    print_build(report)
+    print_build(report, verbose=settings.verbose)
     if as_json:
         emit_json(build_json(report))
     return 0 if report.complete else 1
@@ -172,9 +172,9 @@ def plan(
     if output:
         write_plan(made, output)
     observer.planned(made)
-    expected = estimate(made, api.open_store(settings.store))
+    expected = estimate(made, api.open_store(settings.store, max_gb=settings.store_size))
     console.print(describe_estimate(expected))
-    failed = print_unplanned(made)
+    failed = print_unplanned(made, verbose=settings.verbose)
     if as_json:
         emit_json({**plan_json(made), "estimate": dataclasses.asdict(expected)})
     return 1 if failed else 0
@@ -197,11 +197,11 @@ def compile_(settings: Settings, plan_file: Path, jobs: int, **limits: Any) -> i
         report = api.compile_jobs_of(
             made,
             toolchain=api.find_toolchain(settings.toolchain),
-            store=api.open_store(settings.store),
+            store=api.open_store(settings.store, max_gb=settings.store_size),
             observer=observer,
             options=_options(made.policy, jobs, **limits),
         )
-    print_compile(report)
+    print_compile(report, verbose=settings.verbose)
     return 1 if report.failures else 0
 
 
@@ -246,7 +246,7 @@ def prove(
         work_dir=work_dir,
         toolchain=api.find_toolchain(settings.toolchain),
     )
-    print_proofs(proofs)
+    print_proofs(proofs, verbose=settings.verbose)
     if as_json:
         emit_json([dataclasses.asdict(proof) for proof in proofs])
     return 0 if all(proof.proven for proof in proofs) else 1
@@ -262,7 +262,7 @@ def log(settings: Settings, job: str) -> int:
     Example:
       kdbforge log 3f9a
     """
-    store = api.open_store(settings.store)
+    store = api.open_store(settings.store, max_gb=settings.store_size)
     keys = store.find(job)
     if len(keys) != 1:
         known = "no job" if not keys else f"{len(keys)} jobs"

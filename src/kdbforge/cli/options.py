@@ -24,22 +24,30 @@ class Settings:
     """What the global options say; they may stand before or behind the command."""
 
     store: Path | None = None
+    store_size: float | None = None
     toolchain: str | None = None
     verbose: bool = False
     quiet: bool = False
 
 
 def common_options(function: F) -> F:
-    """Add --store, --toolchain, -v and -q; the function gets `settings` first."""
+    """Add --store, --store-size, --toolchain, -v, -q; the function gets `settings` first."""
 
     @click.option("--store", type=click.Path(path_type=Path), help="Folder of compiled objects.")
+    @click.option(
+        "--store-size",
+        type=click.FloatRange(0.001),
+        metavar="GB",
+        help="Let the store grow to about this size; what was not used for longest goes first.",
+    )
     @click.option("--toolchain", metavar="NAME|PATH", help="Which MIOpen to build for.")
-    @click.option("-v", "--verbose", is_flag=True, help="Say more.")
+    @click.option("-v", "--verbose", is_flag=True, help="List everything, with full logs.")
     @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
     @functools.wraps(function)
     def wrapper(
         *args: Any,
         store: Path | None,
+        store_size: float | None,
         toolchain: str | None,
         verbose: bool,
         quiet: bool,
@@ -50,6 +58,7 @@ def common_options(function: F) -> F:
         settings = replace(
             outer,
             store=store or outer.store,
+            store_size=store_size or outer.store_size,
             toolchain=toolchain or outer.toolchain,
             verbose=verbose or outer.verbose,
             quiet=quiet or outer.quiet,

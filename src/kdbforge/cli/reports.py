@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from rich.markup import escape
 
 from kdbforge.build import BuildReport
 from kdbforge.cli.console import console
@@ -21,68 +24,79 @@ __all__ = [
     "print_unplanned",
 ]
 
-#: How many misses, failures and the like are listed before "and N more".
+#: How many misses, failures and the like are listed before "and N more"; all of them with -v.
 _LIST_LIMIT = 20
+T = TypeVar("T")
 
 
-def print_build(report: BuildReport) -> None:
-    print_unplanned(report.plan)
-    print_compile(report.compile)
-    print_proofs(report.proofs)
+def print_build(report: BuildReport, *, verbose: bool) -> None:
+    """What was not planned, compiled and proven, then the files, then what the user must set."""
+    print_unplanned(report.plan, verbose=verbose)
+    print_compile(report.compile, verbose=verbose)
+    print_proofs(report.proofs, verbose=verbose)
     for database in report.databases:
         lacks = f", {len(database.missing)} missing" if database.missing else ""
         size = database.path.stat().st_size
-        console.print(f"{database.path}: {database.records} records, {size / 1e6:.2f} MB{lacks}")
+        _say(f"{database.path}: {database.records} records, {size / 1e6:.2f} MB{lacks}")
     for name, value in report.plan.environment.items():
-        console.print(f"The user must set {name}={value} (see the manifest)")
+        _say(f"The user must set {name}={value} (see the manifest)")
 
 
-def print_compile(report: CompileReport) -> None:
-    console.print(
+def print_compile(report: CompileReport, *, verbose: bool) -> None:
+    """Counts and times, and every failed job with the command that shows its log."""
+    _say(
         f"{report.compiled} jobs compiled in {report.wall_seconds:.1f} s "
         f"({report.cpu_seconds:.1f} s of CPU time), {report.found} found in the store, "
         f"{report.deduplicated} the same as another"
     )
-    for failure in report.failures[:_LIST_LIMIT]:
-        console.print(f"[red]failed:[/] {failure.kernel_file} ({failure.reason})")
-        console.print(f"  kdbforge log {failure.key[:16]}", markup=False)
-    _print_more(len(report.failures))
+    for failure in _some(report.failures, verbose=verbose):
+        _say(f"{failure.kernel_file} ({failure.reason})", "[red]failed:[/] ")
+        _say(f"  kdbforge log {failure.key[:16]}")
 
 
-def print_unplanned(made: Plan) -> int:
+def print_unplanned(made: Plan, *, verbose: bool) -> int:
+    """Problems that MIOpen could not run, and unstable keys; returns their number."""
     count = 0
     for gpu in made.gpus:
         count += len(gpu.unplanned) + len(gpu.unstable)
-        for entry in gpu.unplanned[:_LIST_LIMIT]:
+        for entry in _some(gpu.unplanned, verbose=verbose):
             line = driver_line(made.problems[entry.problem])
-            console.print(f"[yellow]not planned[/] on {gpu.basename}, {entry.call}: {line}")
-            for text in (entry.reason, *entry.log.splitlines()[-2:]):
-                console.print(f"  {text}", markup=False)
-        _print_more(len(gpu.unplanned))
-        for key in gpu.unstable[:_LIST_LIMIT]:
-            console.print(f"[yellow]unstable key[/] on {gpu.basename}: {key.kernel_name}")
-        _print_more(len(gpu.unstable))
+            _say(f" on {gpu.basename}, {entry.call}: {line}", "[yellow]not planned[/]")
+            log = entry.log.splitlines()
+            for text in (entry.reason, *(log if verbose else log[-2:])):
+                _say(f"  {text}")
+        for key in _some(gpu.unstable, verbose=verbose):
+            args = f" {key.kernel_args}" if verbose else ""
+            _say(f" on {gpu.basename}: {key.kernel_name}{args}", "[yellow]unstable key[/]")
     return count
 
 
-def print_proofs(proofs: tuple[Proof, ...]) -> None:
+def print_proofs(proofs: Sequence[Proof], *, verbose: bool) -> None:
+    """A verdict for every GPU, and what it rests on."""
     for proof in proofs:
         verdict = "[green]proven[/]" if proof.proven else "[red]not proven[/]"
         console.print(
             f"{proof.gpu} {verdict}: {proof.problems} problems, {proof.hits} hits, "
             f"{len(proof.misses)} misses, {len(proof.errors)} errors, {proof.seconds:.1f} s"
         )
-        for miss in proof.misses[:_LIST_LIMIT]:
-            console.print(f"  miss: {miss.kernel_file} for {miss.problem} ({miss.call})")
-        _print_more(len(proof.misses))
-        for error in proof.errors[:_LIST_LIMIT]:
-            console.print(f"  error: {error}", markup=False)
-        _print_more(len(proof.errors))
+        for miss in _some(proof.misses, verbose=verbose):
+            options = f" {miss.options}" if verbose else ""
+            _say(f"  miss: {miss.kernel_file}{options} for {miss.problem} ({miss.call})")
+        for error in _some(proof.errors, verbose=verbose):
+            _say(f"  error: {error}")
 
 
-def _print_more(count: int) -> None:
-    if count > _LIST_LIMIT:
-        console.print(f"  and {count - _LIST_LIMIT} more")
+def _say(text: str, label: str = "") -> None:
+    """Print a line; only the label may have markup."""
+    console.print(label + escape(text))
+
+
+def _some(items: Sequence[T], *, verbose: bool) -> Iterator[T]:
+    """The items, or the first of many and how many more there are."""
+    limit = len(items) if verbose else _LIST_LIMIT
+    yield from items[:limit]
+    if len(items) > limit:
+        _say(f"  and {len(items) - limit} more; -v lists all")
 
 
 def plan_json(made: Plan) -> dict[str, Any]:

@@ -325,6 +325,7 @@ class _Fetch:
             unpack.tidy(partial / "root", replaced=REPLACED)
             self.step("Probing")
             found = probe(partial / "root", name=name, origin="fetched", version=version)
+            unpack.compile_modules(found.toolchain)
             found = dataclasses.replace(found, source=source)
             save(found, partial)
             os.sync()  # the data before the name that says it is complete

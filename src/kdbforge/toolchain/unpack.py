@@ -9,12 +9,15 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from kdbforge.errors import HostError, KdbforgeError, ToolchainError
+from kdbforge.model.toolchain import Toolchain
 from kdbforge.toolchain.closure import resolve
+from kdbforge.vgpu.launch import command
 
-__all__ = ["tidy", "tree_size", "unpack"]
+__all__ = ["compile_modules", "tidy", "tree_size", "unpack"]
 
 # Never read by a compiler, libMIOpen or Python: manuals, translations, static libraries, tests.
 _LEFT_OUT = (
@@ -90,6 +93,24 @@ def tidy(root: Path, *, replaced: tuple[str, ...]) -> None:
             resolve([module], folders, skip=replaced, host=False)
         except ToolchainError:
             module.unlink()
+
+
+#: Packages of the standard library that children of kdbforge import, beside its single modules.
+_PACKAGES = ("collections", "ctypes", "encodings", "importlib", "json", "pathlib", "re")
+
+
+def compile_modules(toolchain: Toolchain) -> None:
+    """Compile the standard library's modules to bytecode, which a package does when installed.
+
+    It makes each child start a tenth of a second earlier, and the folder may be read-only later.
+    Nothing depends on it, so a failure is no error.
+    """
+    for library in sorted(toolchain.python.parent.parent.glob("lib/python3.*")):
+        folders = [str(library), *(str(library / name) for name in _PACKAGES)]
+        options = ["-q", "-l", "--invalidation-mode", "unchecked-hash"]
+        argv, environment = command(toolchain, library / "compileall.py", [*options, *folders])
+        with suppress(OSError):
+            subprocess.run(argv, env=environment, capture_output=True, check=False)
 
 
 def _links(root: Path) -> Iterator[Path]:
