@@ -37,18 +37,22 @@ def host_errors(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def write_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file beside `path` that replaces it when the block ends well.
+def write_whole(
+    path: Path, *, temporary: Path | None = None, what: str | None = None
+) -> Iterator[IO[bytes]]:
+    """Open a temporary file that becomes `path` when the block ends well.
 
-    The data is on the disk before the name is. Nothing is left behind when the block fails.
+    The data is on the disk before the name is. Nothing is left behind when the block fails; what
+    a killed process leaves is in the folder `temporary`, by default that of `path`. An error
+    says that kdbforge cannot do `what`, by default write the file.
 
     Raises
     ------
     HostError
         If the file cannot be written.
     """
-    with host_errors(f"write `{path}`"):
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with host_errors(what or f"write `{path}`"):
+        descriptor, name = tempfile.mkstemp(dir=temporary or path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:
                 yield file

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kdbforge.errors import StoreError
-from kdbforge.files import host_errors
+from kdbforge.files import host_errors, write_whole
 from kdbforge.store.entry import StoreEntry, peek, seal, unseal
 
 __all__ = ["Seen", "Store", "StoreStats"]
@@ -238,21 +237,12 @@ class Store:
         return _File.of(path, status), data
 
     def _write(self, path: Path, data: bytes) -> None:
-        with host_errors(f"write to the store `{self.root}`"):
+        what = f"write to the store `{self.root}`"
+        with host_errors(what):
             self._prepare()
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=self.root / "tmp")
-            temporary = Path(name)
-            try:
-                with os.fdopen(descriptor, "wb") as stream:
-                    stream.write(data)
-                    stream.flush()
-                    os.fchmod(descriptor, 0o644)
-                    os.fsync(descriptor)
-                temporary.replace(path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
+            with write_whole(path, temporary=self.root / "tmp", what=what) as stream:
+                stream.write(data)
         self._used.add(path)
         self._account(len(data))
 

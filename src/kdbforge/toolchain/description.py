@@ -6,14 +6,14 @@ Relative paths in it are relative to its own folder, so that the folder can be m
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from kdbforge.errors import HostError, ToolchainError
+from kdbforge.errors import ToolchainError
+from kdbforge.files import write_whole
 from kdbforge.model.toolchain import Toolchain
 
 __all__ = ["FILE_NAME", "Description", "LibraryFile", "load", "save"]
@@ -71,16 +71,8 @@ def save(description: Description, folder: Path) -> None:
         "source": dict(description.source),
     }
     text = json.dumps(document, indent=1, sort_keys=True) + "\n"
-    temporary = folder / f".{FILE_NAME}.{os.getpid()}"
-    try:
-        with temporary.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(folder / FILE_NAME)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise HostError(f"Cannot write `{folder / FILE_NAME}`: {error.strerror}") from error
+    with write_whole(folder / FILE_NAME) as out:
+        out.write(text.encode())
 
 
 def load(folder: Path, *, name: str | None = None) -> Description:

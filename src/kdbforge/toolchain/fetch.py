@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kdbforge.errors import BusyError, HostError, KdbforgeError, ToolchainError
+from kdbforge.files import sync_folder
 from kdbforge.model.toolchain import Toolchain
 from kdbforge.toolchain import unpack
 from kdbforge.toolchain.apt import DEFAULT_MIRROR, Apt, Package, host_keyrings, host_mirror
@@ -375,16 +376,8 @@ def _put_in_place(partial: Path, folder: Path) -> None:
     if folder.exists():  # a folder cannot be replaced by a rename unless it is empty
         folder.rename(old)
     partial.rename(folder)
-    _sync_folder(folder.parent)
+    sync_folder(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _same(old: Description, source: Mapping[str, object]) -> bool:
