@@ -1,139 +1,115 @@
-"""Runs what the figures are made of, each once: builds, and libMIOpen's own runs.
-
-Everything is made in one temporary folder; nothing that is timed shares the machine with another
-run of this program.
-"""
+"""What the figures are made from: builds and runs of the real libMIOpen, each made once."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import shutil
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from kdbforge import BuildOptions, BuildReport, build, find_gpu, find_toolchain
+from kdbforge import BuildOptions, BuildReport, Gpu, Toolchain, find_gpu, find_toolchain
+from kdbforge.build import build_databases
 from kdbforge.kdb.reader import read_kdb, read_ukdb_rows
 from kdbforge.kdb.record import Record
 from kdbforge.miopen.replay import Replay, ReplayOptions, replay
 from kdbforge.miopen.systemdb import link_system_db
 from kdbforge.model.policy import find_policy
-from kdbforge.problems import load
+from kdbforge.problems import ProblemList, load
+from kdbforge.store import Store
 from kdbforge.vgpu.process import CompileMode
 
-__all__ = ["Built", "Lab", "OwnRun"]
+__all__ = ["WORKERS", "Build", "Lab"]
 
-#: Two, as the goals are for two cores.
+#: The figures are stated for two cores.
 WORKERS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A build, its wall time from start to end, and where its databases are."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Build:
+    """A build, and the wall time that it took."""
 
     report: BuildReport
     seconds: float
-    folder: Path
 
-    def records(self, basename: str) -> tuple[Record, ...]:
-        return tuple(read_kdb(self.folder / f"{basename}.kdb"))
-
-
-@dataclass(frozen=True, slots=True)
-class OwnRun:
-    """A run of libMIOpen over the problems, in a process of its own."""
-
-    basename: str  # of the user kernel database; empty if it wrote none
-    records: tuple[Record, ...]  # what it compiled and stored
-    process_seconds: float  # wall time of the whole process
-    call_seconds: float  # wall time within MIOpen's calls
-    refused: int  # compilations that were forbidden
-    failed: int  # problems' calls that returned an error
+    def records(self, name: str) -> dict[tuple[str, str], Record]:
+        """Records of the database `<name>.kdb`, by key."""
+        path = next(d.path for d in self.report.databases if d.path.stem == name)
+        return {record.key: record for record in read_kdb(path)}
 
 
 class Lab:
-    """All runs; methods without side effects on each other, results kept."""
+    """Makes builds and runs in a folder of its own, and remembers them."""
 
-    def __init__(self, folder: Path, source: str):
-        self._folder = folder
+    def __init__(self, folder: Path, suite: str):
+        self.folder = folder
+        self.toolchain: Toolchain = find_toolchain()
+        self.problems: ProblemList = load([suite])
         self._count = 0
-        self.toolchain = find_toolchain()
-        self.source = source
-        self.problems = load([source])
-        self.build = cache(self._build)
-        self.alone = cache(self._alone)
-        self.together = cache(self._together)
 
-    def new_folder(self, what: str) -> Path:
-        """An unused path within the temporary folder."""
+    def fresh(self) -> Path:
+        """A folder that does not exist yet."""
         self._count += 1
-        return self._folder / f"{self._count:02}-{what}"
+        return self.folder / str(self._count)
 
-    def _build(
+    def clear(self) -> None:
+        """Take all files away."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @functools.cached_property
+    def shared_store(self) -> Store:
+        """For builds whose time does not matter."""
+        return Store(self.fresh())
+
+    def build(
         self,
-        gpus: tuple[str, ...],
+        gpus: Sequence[str],
         policy: str,
         *,
-        store: str,
+        store: Store | None = None,
         workers: int = WORKERS,
         per_arch: bool = False,
-    ) -> Built:
-        """Build and prove; `store` names the store, which is empty when it is used first."""
-        output = self.new_folder("build")
+    ) -> Build:
+        """Build from an empty store, unless one is given."""
+        say(f"build {' '.join(gpus)} --policy {policy} -j {workers}")
         options = BuildOptions(find_policy(policy), workers=workers, per_arch=per_arch)
-        say(f"building {' and '.join(gpus)}, policy {policy}, {workers} workers, store {store}")
         started = time.monotonic()
-        report = build(
-            self.problems, gpus, output,
-            toolchain=self.toolchain, store=self._folder / f"store-{store}", options=options,
-        )  # fmt: skip
-        seconds = time.monotonic() - started
-        say(f"  {seconds:.1f} s, of it compiling {report.compile.wall_seconds:.1f} s")
-        return Built(report, seconds, output)
+        report = build_databases(
+            self.toolchain,
+            [find_gpu(name) for name in gpus],
+            self.problems,
+            store or Store(self.fresh()),
+            self.fresh(),
+            options,
+        )
+        return Build(report, time.monotonic() - started)
 
-    def _alone(self, gpu: str, policy: str) -> OwnRun:
-        """LibMIOpen with its own compiler and empty caches."""
-        say(f"libMIOpen compiling by itself for {gpu}, policy {policy}")
-        return self._run(gpu, policy, CompileMode.PASS, ())
+    @functools.cache  # noqa: B019  one Lab per run
+    def timed_build(self) -> Build:
+        """The build whose time is compared: two CU counts of one architecture."""
+        return self.build(("gfx1030_36", "gfx1030_40"), "normal")
 
-    def _together(self, runs: tuple[tuple[str, str], ...]) -> tuple[tuple[OwnRun, ...], float]:
-        """Several such runs at the same time, at most two; with their wall time."""
-        said = " and ".join(f"{gpu} ({policy})" for gpu, policy in runs)
-        say(f"libMIOpen compiling by itself at the same time for {said}")
-        started = time.monotonic()
-        with ThreadPoolExecutor(WORKERS) as pool:
-            own = tuple(pool.map(lambda run: self._run(*run, CompileMode.PASS, ()), runs))
-        return own, time.monotonic() - started
+    @functools.cache  # noqa: B019
+    def by_itself(self, gpu: str, policy: str) -> Replay:
+        """The same problems run by libMIOpen alone, compiling for itself, with empty caches."""
+        say(f"libMIOpen by itself: {gpu}, {policy}")
+        return self.run(find_gpu(gpu), policy, CompileMode.PASS, ())
 
-    def with_kdb(self, gpu: str, policy: str, kdbs: Sequence[Path]) -> OwnRun:
-        """LibMIOpen with the databases in its system folder and no compiler."""
-        return self._run(gpu, policy, CompileMode.FORBID, kdbs)
+    def run(self, gpu: Gpu, policy: str, mode: CompileMode, kdbs: Sequence[Path]) -> Replay:
+        """Run all problems on the virtual GPU as they are, with databases installed."""
+        folder, used = self.fresh(), find_policy(policy)
+        system_db = link_system_db(self.toolchain, folder / "db", kdbs)
+        options = ReplayOptions(mode, used.calls, system_db, used.environment)
+        return replay(self.toolchain, gpu, self.problems.problems, options, folder / "run")
 
-    def _run(self, gpu: str, policy: str, mode: CompileMode, kdbs: Sequence[Path]) -> OwnRun:
-        folder = self.new_folder("run")
-        asked = find_policy(policy)
-        with link_system_db(self.toolchain, folder / "db", kdbs) as system_db:
-            options = ReplayOptions(mode, asked.calls, system_db, asked.environment)
-            ran = replay(
-                self.toolchain, find_gpu(gpu), self.problems.problems, options, folder / "run"
-            )
-        say(f"  {gpu}, policy {policy}: {ran.seconds:.1f} s")
-        return _own_run(ran)
-
-
-def _own_run(ran: Replay) -> OwnRun:
-    return OwnRun(
-        ran.databases[0].stem if ran.databases else "",
-        tuple(record for path in ran.databases for record in read_ukdb_rows(path)),
-        ran.seconds,
-        sum(outcome.seconds for outcome in ran.outcomes),
-        len(ran.capture.forbidden),
-        sum(1 for outcome in ran.outcomes if outcome.error),
-    )
+    def own_records(self, gpu: str, policy: str) -> dict[tuple[str, str], Record]:
+        """The records that libMIOpen wrote when it compiled for itself, by key."""
+        (database,) = self.by_itself(gpu, policy).databases
+        return {record.key: record for record in read_ukdb_rows(database)}
 
 
 def say(text: str) -> None:
-    """Tell on stderr what takes so long."""
-    print(text, file=sys.stderr, flush=True)
+    """Progress, on stderr."""
+    sys.stderr.write(f"  {text}\n")

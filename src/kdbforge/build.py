@@ -51,7 +51,7 @@ class BuildOptions:
     per_arch: bool = False  # --per-arch: one database per architecture, for every CU count
     prove: bool = True  # --no-prove
     timeout_s: float = 600.0  # --timeout: wall seconds that one job may take
-    memory_bytes: int | None = None  # --memory: address space that one job may take
+    memory_bytes: int | None = None  # --memory: what one job may allocate
     work_dir: Path | None = None  # --work-dir; None: within the output folder
 
 
@@ -66,9 +66,11 @@ class BuildReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every planned record was built and every proof succeeded."""
-        return not any(database.missing for database in self.databases) and all(
-            proof.proven for proof in self.proofs
+        """Whether every problem was planned, every record built, and every proof succeeded."""
+        return not (
+            any(gpu.unplanned for gpu in self.plan.gpus)
+            or any(database.missing for database in self.databases)
+            or not all(proof.proven for proof in self.proofs)
         )
 
 

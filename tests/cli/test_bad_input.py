@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-
-from conftest import Run
+from running import Command
 
 GOOD = "MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 16 -y 3 -x 3 -p 1 -q 1 -F 1\n"
 
@@ -49,7 +48,7 @@ def left_behind(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("content", "said"), FILES)
-def test_problem_files(run: Run, tmp_path: Path, content: bytes, said: str) -> None:
+def test_problem_files(run: Command, tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "in.txt").write_bytes(content)
     done = run("problems", "in.txt")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
@@ -59,7 +58,7 @@ def test_problem_files(run: Run, tmp_path: Path, content: bytes, said: str) -> N
 @pytest.mark.parametrize(
     ("name", "reason"), [("missing.txt", "No such file or directory"), (".", "Is a directory")]
 )
-def test_unreadable_problem_files(run: Run, tmp_path: Path, name: str, reason: str) -> None:
+def test_unreadable_problem_files(run: Command, tmp_path: Path, name: str, reason: str) -> None:
     done = run("problems", name)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: Cannot read `{name}`: {reason}\n"
@@ -72,7 +71,7 @@ def test_unreadable_problem_files(run: Run, tmp_path: Path, name: str, reason: s
             ("gpu", "show", "gfx1031x_40"),
             "error: Unknown GPU `gfx1031x_40`\n\nhint: did you mean `gfx1031_20`, ",
         ),
-        (("gpu", "show", "rx-6900"), "error: Unknown GPU `rx-6900`\n\nhint: did you mean `rx-6900-xt`"),
+        (("gpu", "show", "rx-6900"), "error: Unknown GPU `rx-6900`\n\nhint: did you mean `rx-69"),
         (
             ("gpu", "show", "gfx1030_0"),
             "error: The CU count of `gfx1030_0` is 0; allowed are 1 to 1024\n",
@@ -81,7 +80,7 @@ def test_unreadable_problem_files(run: Run, tmp_path: Path, name: str, reason: s
             ("problems", "suite:resnet51"),
             "error: Unknown suite `resnet51`\n\nhint: did you mean `resnet50`, ",
         ),
-        (("compile", "no.kdbplan"), "error: Cannot read plan `no.kdbplan`: No such file or directory\n"),
+        (("compile", "no"), "error: Cannot read plan `no`: No such file or directory\n"),
         (
             ("compile", "in.txt"),
             "error: `in.txt` is not a whole kdbforge plan\n  BadZipFile: File is not a zip file\n\n"
@@ -93,11 +92,12 @@ def test_unreadable_problem_files(run: Run, tmp_path: Path, name: str, reason: s
         ),
         (
             ("prove", "a.kdb", "--gpu", "gfx1030_40"),
-            "error: No source of problems among the arguments\n\nhint: see `kdbforge prove --help`\n",
+            "error: No source of problems among the arguments\n\n"
+            "hint: see `kdbforge prove --help`\n",
         ),
     ],
 )  # fmt: skip
-def test_names_and_files(run: Run, tmp_path: Path, args: tuple[str, ...], said: str) -> None:
+def test_names_and_files(run: Command, tmp_path: Path, args: tuple[str, ...], said: str) -> None:
     (tmp_path / "in.txt").write_text(GOOD)
     done = run(*args)
     assert (done.returncode, done.stdout) == (2, "")
@@ -107,7 +107,7 @@ def test_names_and_files(run: Run, tmp_path: Path, args: tuple[str, ...], said: 
 
 
 @pytest.mark.parametrize("job", ["zz", "", "'", "00" * 32, "../../etc"])
-def test_a_job_that_the_store_has_not(run: Run, tmp_path: Path, job: str) -> None:
+def test_a_job_that_the_store_has_not(run: Command, tmp_path: Path, job: str) -> None:
     done = run("log", job)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: `{job}` names no job in the store `{tmp_path / 'store'}`\n"
@@ -123,7 +123,7 @@ def test_a_job_that_the_store_has_not(run: Run, tmp_path: Path, job: str) -> Non
         (("build", "in.txt", "--gpu", "gfx1030_40"), "Error: Missing option '-o' / '--output'."),
         (
             ("plan", "in.txt", "--gpu", "gfx1030_40", "--policy", "nomal"),
-            "Error: Invalid value for '--policy': 'nomal' is not one of 'default', 'normal', 'all'.",
+            "Error: Invalid value for '--policy': 'nomal' is not one of 'default', 'normal', ",
         ),
         (
             ("plan", "in.txt", "--gpu", "gfx1030_40", "-j", "0"),
@@ -131,7 +131,7 @@ def test_a_job_that_the_store_has_not(run: Run, tmp_path: Path, job: str) -> Non
         ),
     ],
 )
-def test_usage(run: Run, tmp_path: Path, args: tuple[str, ...], said: str) -> None:
+def test_usage(run: Command, tmp_path: Path, args: tuple[str, ...], said: str) -> None:
     done = run(*args)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
@@ -139,7 +139,7 @@ def test_usage(run: Run, tmp_path: Path, args: tuple[str, ...], said: str) -> No
 
 
 @pytest.mark.parametrize("command", ["plan", "build"])
-def test_without_a_toolchain(run: Run, tmp_path: Path, command: str) -> None:
+def test_without_a_toolchain(run: Command, tmp_path: Path, command: str) -> None:
     (tmp_path / "in.txt").write_text(GOOD)
     done = run(command, "in.txt", "--gpu", "gfx1030_40", "-o", tmp_path / "out")
     assert (done.returncode, done.stdout) == (2, "")
@@ -150,6 +150,6 @@ def test_without_a_toolchain(run: Run, tmp_path: Path, command: str) -> None:
     assert left_behind(tmp_path) == []
 
 
-def test_bad_input_is_found_before_a_missing_toolchain_matters(run: Run, tmp_path: Path) -> None:
+def test_bad_input_comes_before_a_missing_toolchain(run: Command, tmp_path: Path) -> None:
     done = run("plan", "missing.txt", "--gpu", "gfx1030_40")
     assert done.stderr == "error: Cannot read `missing.txt`: No such file or directory\n"

@@ -5,22 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from small import SMALL, Run
 
 from kdbforge import Toolchain, find_toolchain
-
-#: Three problems that between them use HIP kernels, OpenCL kernels and GEMM helpers. On gfx906
-#: they compile within seconds: 7 jobs under policy `normal`, 3 of these under `default`.
-SMALL = """\
-MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 16 -y 3 -x 3 -p 1 -q 1 -F 1
-MIOpenDriver convfp16 -n 1 -c 16 -H 14 -W 14 -k 16 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -F 2
-MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 16 -y 3 -x 3 -p 1 -q 1 -F 4
-"""
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="session")

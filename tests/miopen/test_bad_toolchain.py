@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from small import Run
 
 from kdbforge import Toolchain, compile_jobs_of, plan
 from kdbforge.errors import ToolchainError

@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, Run
+from small import SMALL, Run
 
 import kdbforge as kf
 from kdbforge.kdb.reader import read_kdb

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run
 from namespaces import Result, isolated
+from small import Run
 
 from kdbforge import open_store
 

@@ -11,8 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from conftest import Run
 from processes import children, processes_that_mention, started, wait_until
+from small import Run
 
 from kdbforge import Observer, Toolchain, build, open_store
 from kdbforge.compiler.report import Progress

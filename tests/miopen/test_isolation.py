@@ -7,11 +7,12 @@ raises a signal for a certain group count.
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, Run
+from small import SMALL, Run
 
 from kdbforge import Plan, Toolchain, find_gpu, plan
 from kdbforge.errors import VirtualGpuError
@@ -128,12 +129,24 @@ def test_a_hang_costs_its_problem_alone(toolchain: Toolchain, tmp_path: Path) ->
     assert [outcome.error for outcome in result.outcomes] == ["No answer for 5 s", "", "", ""]
 
 
-def test_the_plan_command_names_the_lost_problem(
-    toolchain: Toolchain, kdbforge: Run, tmp_path: Path
+def test_a_problem_that_miopen_cannot_run_is_named(
+    kdbforge: Run, tmp_path: Path, shared_store: Path
 ) -> None:
-    """A real one: the library has no kernel source for a solver that it prefers."""
-    source = written(tmp_path, "MIOpenDriver convint8 -n 1 -c 3 -H 8 -W 8 -k 3 -y 3 -x 3 -F 1\n")
-    done = kdbforge("plan", source, "--gpu", "gfx803_64", "--policy", "all")
-    assert done.returncode in (0, 1)
-    if done.returncode == 1:
-        assert "not planned on gfx803_64" in done.stderr
+    """Its tensors do not fit into this GPU's memory."""
+    large = "MIOpenDriver conv -n 512 -c 256 -H 400 -W 400 -k 16 -y 3 -x 3 -p 1 -q 1 -F 1\n"
+    source = written(tmp_path, large + SMALL)
+    done = kdbforge("plan", source, "--gpu", "gfx906_60", "--policy", "normal")
+    assert done.returncode == 1
+    said = done.stderr.splitlines()
+    assert "gfx906_60: 7 records for 4 problems" in said
+    (place,) = (n for n, line in enumerate(said) if line.startswith("not planned on gfx906_60, "))
+    assert said[place].split(", ")[1].startswith("find-normal: MIOpenDriver conv -n 512 -c 256 ")
+    assert said[place + 1] == "  hipMalloc of 83886080000 bytes returned status 2"
+    built = kdbforge(
+        "--store", shared_store, "build", source, "--gpu", "gfx906_60", "-o", tmp_path / "out"
+    )
+    assert "gfx906/60 proven: 4 problems" in built.stderr
+    manifest = json.loads((tmp_path / "out" / "gfx906_60.manifest.json").read_text())
+    (gpu,) = manifest["gpus"]
+    calls = [entry["call"] for entry in gpu["unplanned"]]
+    assert calls == ["immediate", "find-fast", "find"]

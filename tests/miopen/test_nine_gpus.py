@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from conftest import SMALL, Run
+from small import SMALL, Run
 
 from kdbforge.kdb.reader import read_kdb
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from small import Run
 
 from kdbforge import BuildOptions, Toolchain, build, find_gpu, prove
 from kdbforge.kdb.reader import read_kdb

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from conftest import Run
+from small import Run
 
 
 def contents(folder: Path) -> dict[str, bytes]:

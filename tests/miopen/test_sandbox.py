@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SMALL
 from namespaces import as_nobody, foreign_folder, isolated
+from small import SMALL
 
 import kdbforge
 from kdbforge import Toolchain

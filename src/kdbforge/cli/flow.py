@@ -42,7 +42,7 @@ _limits = (
     click.option("--timeout", type=click.FloatRange(0.01), default=600.0, show_default=True,
                  metavar="SECONDS", help="Wall time that one job may take."),
     click.option("--memory", type=click.FloatRange(0.1), metavar="GB",
-                 help="Address space that one job may take; no limit if not given."),
+                 help="Memory that one job may allocate; no limit if not given."),
     click.option("--work-dir", type=_output, help="Folder for temporary files."),
 )  # fmt: skip
 

@@ -113,6 +113,7 @@ class Library:
         self._miopen = ctypes.CDLL(libmiopen)
         self._hip.kdbforge_vgpu_calls.restype = c_uint64
         self.sqlite = Sqlite(self._miopen)
+        self._shared_handle = c_void_p()
 
     def call(self, name: str, *args: Any) -> None:
         """Call `miopen<name>`; pointers are passed as c_void_p, sizes as c_size_t.
@@ -148,6 +149,19 @@ class Library:
             if pointer:
                 self._hip.hipFree(pointer)
 
+    def share_handle(self) -> None:
+        """Give the same handle to all problems from now on, to the end of the process."""
+        self.call("Create", byref(self._shared_handle))
+
+    @contextmanager
+    def handle(self) -> Iterator[c_void_p]:
+        """The shared handle, or else a new one."""
+        if self._shared_handle:
+            yield self._shared_handle
+            return
+        with self.object("Create", "Destroy") as own:
+            yield own
+
     @contextmanager
     def object(self, kind: str, destroy: str) -> Iterator[c_void_p]:
         """A handle or descriptor made by `miopen<kind>`."""
@@ -165,7 +179,7 @@ def ints(values: list[int]) -> ctypes.Array[c_int]:
 
 
 class Convolution:
-    """One convolution problem, set up on a handle of its own.
+    """One convolution problem, set up on a handle of its own unless one is shared.
 
     A new handle per problem means that each problem asks for all of its kernels again, so that
     the journal shows which problem needs which kernel.
@@ -194,7 +208,7 @@ class Convolution:
         y_type = DATA_TYPE_INT32 if problem["dtype"] == "int8" else dtype
         tensor = ("CreateTensorDescriptor", "DestroyTensorDescriptor")
         with (
-            library.object("Create", "Destroy") as handle,
+            library.handle() as handle,
             library.object(
                 "CreateConvolutionDescriptor", "DestroyConvolutionDescriptor"
             ) as convolution,
@@ -425,12 +439,16 @@ def main() -> None:
     library = Library(request["libmiopen"], request["libamdhip"])
     if request["relax_databases"]:
         library.sqlite.relax()
+    if request["one_handle"]:
+        library.share_handle()
     if request["name_only"]:
         compile_anything(library)
     for index in range(request["first"], len(request["problems"])):
         run_problem(library, log, index, request["problems"][index], request["calls"], emit)
         library.sqlite.hold_open(os.environ["MIOPEN_CUSTOM_CACHE_DIR"])
     emit({"event": "end", "hip_calls": library.hip_calls()})
+    # Without the destructors of libMIOpen, which take apart a find-db of 50 MB, line by line.
+    os._exit(0)
 
 
 if __name__ == "__main__":

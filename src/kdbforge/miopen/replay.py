@@ -70,6 +70,9 @@ class ReplayOptions:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     name_only: bool = False  # compile one small kernel first, to learn the database's name
     hang_seconds: float = HANG_SECONDS
+    # One handle for all problems, as a program has it: each kernel is loaded once, and its load
+    # is put down to the problem that came first.
+    one_handle: bool = False
 
 
 def library_environment(toolchain: Toolchain) -> dict[str, str]:
@@ -217,6 +220,7 @@ class _Replayer:
             "calls": self._options.calls,
             "first": first,
             "name_only": self._options.name_only,
+            "one_handle": self._options.one_handle,
             # Only a plan: the other modes show what a user's own run is like.
             "relax_databases": self._options.mode is CompileMode.CAPTURE,
         }
