@@ -98,10 +98,10 @@ class Lab:
         return self.run(find_gpu(gpu), policy, CompileMode.PASS, ())
 
     def run(self, gpu: Gpu, policy: str, mode: CompileMode, kdbs: Sequence[Path]) -> Replay:
-        """Run all problems on the virtual GPU as they are, with databases installed."""
+        """Run all problems on one handle, as a user's program does, with databases installed."""
         folder, used = self.fresh(), find_policy(policy)
         system_db = link_system_db(self.toolchain, folder / "db", kdbs)
-        options = ReplayOptions(mode, used.calls, system_db, used.environment)
+        options = ReplayOptions(mode, used.calls, system_db, used.environment, one_handle=True)
         return replay(self.toolchain, gpu, self.problems.problems, options, folder / "run")
 
     def own_records(self, gpu: str, policy: str) -> dict[tuple[str, str], Record]:
