@@ -9,8 +9,12 @@ import click
 import kdbforge
 from kdbforge.cli import flow
 from kdbforge.cli.console import console, print_error
+from kdbforge.cli.doctor import doctor
 from kdbforge.cli.gpu import gpu
+from kdbforge.cli.install import install_, uninstall_
+from kdbforge.cli.kdb import kdb
 from kdbforge.cli.options import Settings, common_options
+from kdbforge.cli.package import keygen, package, sign, verify_signature
 from kdbforge.cli.problems import problems
 from kdbforge.cli.toolchain import toolchain
 from kdbforge.errors import KdbforgeError
@@ -34,7 +38,9 @@ def cli(settings: Settings) -> None:
 
 
 for command in (
-    flow.build, flow.plan, flow.compile_, flow.prove, flow.log, problems, gpu, toolchain,
+    flow.build, flow.plan, flow.compile_, flow.prove, flow.log, problems, gpu, toolchain, kdb,
+    install_, uninstall_, doctor,
+    package, sign, verify_signature, keygen,
 ):  # fmt: skip
     cli.add_command(command)
 

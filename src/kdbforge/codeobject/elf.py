@@ -17,31 +17,22 @@ Fields as in the LLVM AMDGPU usage guide, "ELF Code Object":
 
 from __future__ import annotations
 
-import io
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-from elftools.common.utils import struct_parse
-from elftools.elf.elffile import ELFFile
-
+from kdbforge.codeobject.image import MAX_OBJECT_BYTES, STT_OBJECT, Image, read_image
 from kdbforge.errors import DatabaseError
 from kdbforge.model.target import TargetId
 
-__all__ = ["MAX_OBJECT_BYTES", "CodeObject", "Setting", "check_object", "read_object"]
-
-#: Largest code object that is read; the largest that MIOpen compiles is a few megabytes.
-MAX_OBJECT_BYTES = 64 << 20
-_MAX_HEADERS = 4096
-_MAX_SYMBOLS = 100_000
-_MAX_NAME = 16_384
-
-_BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
-_VERSIONS = {0: 2, 1: 3, 2: 4, 3: 5, 4: 6}  # code object version by EI_ABIVERSION
-_SYMBOL = struct.Struct("<IBBHQQ")
-_OBJECT = 1  # STT_OBJECT
+__all__ = [
+    "MAX_OBJECT_BYTES",
+    "CodeObject",
+    "Setting",
+    "check_object",
+    "describe_image",
+    "read_object",
+]
 
 #: EF_AMDGPU_MACH_AMDGCN_*: the processors that ROCm's compilers have had since code object v4.
 #: All but gfx940 and gfx941 (dropped since) were read off objects that a compiler made.
@@ -131,13 +122,32 @@ def read_object(data: bytes) -> CodeObject:
     DatabaseError
         If the bytes are no AMDGPU ELF of code object version 4 to 6, or are cut off or damaged.
     """
-    _check_ident(data)
-    try:
-        return _read(data)
-    except DatabaseError:
-        raise
-    except Exception as error:  # pyelftools raises whatever it stumbles over
-        raise DatabaseError(f"Code object is damaged: {error or type(error).__name__}") from error
+    return describe_image(read_image(data))
+
+
+def describe_image(image: Image) -> CodeObject:
+    """What an ELF file says of itself.
+
+    Raises
+    ------
+    DatabaseError
+        If it is for an unknown processor, or its symbols are damaged.
+    """
+    arch = _MACHS.get(image.flags & 0xFF)
+    if arch is None:
+        raise DatabaseError(f"Code object is for an unknown processor: e_flags {image.flags:#x}")
+    kernels = {
+        symbol.name.removesuffix(".kd")
+        for symbol in image.symbols()
+        if symbol.kind == STT_OBJECT and symbol.name.endswith(".kd")
+    }
+    return CodeObject(
+        arch=arch,
+        sramecc=Setting(image.flags >> 10 & 3),
+        xnack=Setting(image.flags >> 8 & 3),
+        version=image.version,
+        kernels=tuple(sorted(kernels)),
+    )
 
 
 def check_object(data: bytes, target: TargetId) -> CodeObject:
@@ -174,91 +184,3 @@ def _loads(setting: Setting, wanted: bool | None) -> bool:
     if setting is Setting.UNSUPPORTED:
         return wanted is None
     return setting is Setting.ANY or _named(setting) is wanted
-
-
-def _check_ident(data: bytes) -> None:
-    """Check what can be said without a parser, so that the parser sees 64-bit AMDGPU files only."""
-    if len(data) > MAX_OBJECT_BYTES:
-        raise DatabaseError(
-            f"Code object has {len(data)} bytes; at most {MAX_OBJECT_BYTES} are read"
-        )
-    if data.startswith(_BUNDLE):
-        raise DatabaseError("Code object is a clang offload bundle, not an ELF file")
-    if len(data) < 64 or not data.startswith(b"\x7fELF"):
-        raise DatabaseError(f"Code object is not an ELF file: it starts with `{data[:8].hex()}`")
-    machine = int.from_bytes(data[18:20], "little")
-    if data[4:6] != b"\x02\x01" or machine != 224:
-        raise DatabaseError(f"ELF file is not for AMD GPUs: e_machine is {machine}")
-    version = _VERSIONS.get(data[8])
-    if data[7] != 64 or version is None or version < 4:
-        raise DatabaseError(
-            f"Code object version is not supported: OS ABI {data[7]}, ABI version {data[8]}; "
-            "supported are versions 4, 5 and 6 (64 and 2, 3, 4)"
-        )
-
-
-def _read(data: bytes) -> CodeObject:
-    elf = ELFFile(io.BytesIO(data))
-    flags = int(elf["e_flags"])
-    arch = _MACHS.get(flags & 0xFF)
-    if arch is None:
-        raise DatabaseError(f"Code object is for an unknown processor: e_flags {flags:#x}")
-    _check_segments(elf, data)
-    kernels = sorted(set(_kernels(elf, data)))
-    return CodeObject(
-        arch=arch,
-        sramecc=Setting(flags >> 10 & 3),
-        xnack=Setting(flags >> 8 & 3),
-        version=_VERSIONS[data[8]],
-        kernels=tuple(kernels),
-    )
-
-
-def _headers(elf: ELFFile, kind: str) -> Iterator[Mapping[str, Any]]:
-    """All program or section headers; names are not looked up, which has no bound on its work."""
-    name, prefix = ("Elf_Phdr", "e_ph") if kind == "program" else ("Elf_Shdr", "e_sh")
-    offset, size, count = (int(elf[prefix + key]) for key in ("off", "entsize", "num"))
-    layout = getattr(elf.structs, name)
-    if count > _MAX_HEADERS or (count and size < layout.sizeof()):
-        raise DatabaseError(f"Code object is damaged: {count} {kind} headers of {size} bytes")
-    for index in range(count):
-        yield struct_parse(layout, elf.stream, offset + index * size)
-
-
-def _check_segments(elf: ELFFile, data: bytes) -> None:
-    loads = 0
-    for header in _headers(elf, "program"):
-        _slice(data, header["p_offset"], header["p_filesz"], "segment")
-        loads += header["p_type"] == "PT_LOAD"
-    if not loads:
-        raise DatabaseError("Code object is damaged: it has nothing to load")
-
-
-def _kernels(elf: ELFFile, data: bytes) -> Iterator[str]:
-    sections = list(_headers(elf, "section"))
-    for section in sections:
-        if section["sh_type"] != "SHT_DYNSYM":
-            continue
-        symbols = _slice(data, section["sh_offset"], section["sh_size"], "symbol table")
-        strings = sections[section["sh_link"]]
-        names = _slice(data, strings["sh_offset"], strings["sh_size"], "string table")
-        if len(symbols) % _SYMBOL.size or len(symbols) > _MAX_SYMBOLS * _SYMBOL.size:
-            raise DatabaseError(f"Code object is damaged: a symbol table of {len(symbols)} bytes")
-        for name_offset, info, _, index, _, _ in _SYMBOL.iter_unpack(symbols):
-            if info & 15 == _OBJECT and index:  # defined here
-                name = _name(names, name_offset)
-                if name.endswith(".kd"):
-                    yield name.removesuffix(".kd")
-
-
-def _name(strings: bytes, offset: int) -> str:
-    end = strings.find(b"\0", offset, offset + _MAX_NAME)
-    if end < 0:
-        raise DatabaseError("Code object is damaged: a symbol's name does not end")
-    return strings[offset:end].decode()
-
-
-def _slice(data: bytes, offset: int, size: int, what: str) -> bytes:
-    if offset + size > len(data):
-        raise DatabaseError(f"Code object is cut off: {what} at {offset} has {size} bytes")
-    return data[offset : offset + size]

@@ -164,8 +164,11 @@ def _database_errors(path: Path) -> Iterator[None]:
         raise DatabaseError(f"`{path}` cannot be read: {error}") from error
 
 
-def _check_start(path: Path, start: bytes, size: int) -> None:
-    """Name what people really have in place of a kdb, before SQLite calls it "not a database"."""
+def _check_start(path: Path, start: bytes, size: int, *, wal: bool = False) -> None:
+    """Name what people really have in place of a kdb, before SQLite calls it "not a database".
+
+    With `wal` a file in WAL mode is accepted.
+    """
     text = start.lstrip().lower()
     if start.startswith(b"version https://git-lfs"):
         raise DatabaseError(
@@ -179,12 +182,12 @@ def _check_start(path: Path, start: bytes, size: int) -> None:
         raise DatabaseError(f"`{path}` has {size} bytes; MIOpen ignores files under {_MIN_BYTES}")
     if not start.startswith(_MAGIC):
         raise DatabaseError(f"`{path}` is not an SQLite file: it starts with `{start[:16].hex()}`")
-    _check_header(path, start, size)
+    _check_header(path, start, size, wal=wal)
 
 
-def _check_header(path: Path, start: bytes, size: int) -> None:
+def _check_header(path: Path, start: bytes, size: int, *, wal: bool) -> None:
     # https://sqlite.org/fileformat.html: page size at 16, write and read version at 18 and 19.
-    if 2 in start[18:20]:
+    if 2 in start[18:20] and not wal:
         raise DatabaseError(
             f"`{path}` is in WAL mode, which MIOpen cannot read in a folder that it may not write",
             hint="change it: sqlite3 FILE 'PRAGMA journal_mode=delete'",

@@ -8,18 +8,69 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kdbforge.files import write_whole
-from kdbforge.model.plan import Plan
+from kdbforge.errors import DatabaseError, InputError
+from kdbforge.files import host_errors, write_whole
+from kdbforge.model.plan import Plan, ToolchainId
 from kdbforge.model.proof import Proof
 from kdbforge.package.assemble import Assembly
 
-__all__ = ["manifest_path", "write_manifest"]
+__all__ = [
+    "Manifest",
+    "ManifestFile",
+    "ManifestGpu",
+    "check_files",
+    "manifest_path",
+    "parse_manifest",
+    "read_manifest",
+    "write_manifest",
+]
 
 SCHEMA = 1
+#: A manifest names one database and some hundred GPUs and failures at most.
+_LARGEST = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A file that the manifest vouches for; it lies beside the manifest."""
+
+    name: str
+    records: int
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestGpu:
+    """One GPU that the database was built for."""
+
+    target: str
+    num_cu: int
+    basename: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the manifest beside a database says."""
+
+    path: Path
+    toolchain: ToolchainId
+    policy: str
+    problems: int
+    environment: Mapping[str, str]
+    files: tuple[ManifestFile, ...]
+    gpus: tuple[ManifestGpu, ...]
+    missing: int  # planned records that the database lacks
+    proven: bool | None  # None: no proof was made
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
 
 
 def manifest_path(kdb: Path) -> Path:
@@ -44,6 +95,102 @@ def write_manifest(
     with write_whole(path) as file:
         file.write(json.dumps(content, indent=1, sort_keys=True).encode() + b"\n")
     return path
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest; the files that it names are not looked at (`check_files` does).
+
+    Raises
+    ------
+    InputError
+        If it is no manifest, is of a newer schema, or names a file that is not beside it.
+    HostError
+        If it cannot be read.
+    """
+    with host_errors(f"read `{path}`"), path.open("rb") as file:
+        data = file.read(_LARGEST + 1)
+    return parse_manifest(path, data)
+
+
+def parse_manifest(path: Path, data: bytes) -> Manifest:
+    """Read a manifest whose bytes are at hand already; `path` is where it lies.
+
+    Raises
+    ------
+    InputError
+        As for `read_manifest`.
+    """
+    try:
+        if len(data) > _LARGEST:
+            raise ValueError(f"it is larger than {_LARGEST >> 20} MiB")
+        values = json.loads(data)
+        if values["schema"] != SCHEMA:
+            raise ValueError(
+                f"its schema is {values['schema']!r}, and this kdbforge knows {SCHEMA}"
+            )
+        return _parse(path, values)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        text = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(f"`{path}` is not a manifest of kdbforge", context=(text,)) from error
+
+
+def check_files(manifest: Manifest) -> None:
+    """Compare the files that a manifest names with their digests.
+
+    Raises
+    ------
+    DatabaseError
+        If a file is missing or is not what it was; it is named.
+    HostError
+        If a file cannot be read.
+    """
+    for entry in manifest.files:
+        path = manifest.folder / entry.name
+        if not path.is_file():
+            raise DatabaseError(f"`{path}` is missing, and its manifest names it")
+        with host_errors(f"read `{path}`"), path.open("rb") as file:
+            size = path.stat().st_size
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if (size, digest) != (entry.size, entry.sha256):
+            raise DatabaseError(
+                f"`{path}` has changed since its manifest was written",
+                context=(
+                    f"manifest: {entry.size} bytes, SHA-256 {entry.sha256}",
+                    f"file:     {size} bytes, SHA-256 {digest}",
+                ),
+                hint="build it again, or get the file again from where it came from",
+            )
+
+
+def _parse(path: Path, values: Mapping[str, Any]) -> Manifest:
+    proofs = values["proofs"]
+    return Manifest(
+        path=path,
+        toolchain=ToolchainId(**{key: _text(v) for key, v in values["toolchain"].items()}),
+        policy=_text(values["policy"]),
+        problems=int(values["problems"]["count"]),
+        environment={_text(key): _text(v) for key, v in values["environment"].items()},
+        files=tuple(_parse_file(entry) for entry in values["files"]),
+        gpus=tuple(
+            ManifestGpu(_text(gpu["target"]), int(gpu["num_cu"]), _text(gpu["basename"]))
+            for gpu in values["gpus"]
+        ),
+        missing=len(values["missing"]),
+        proven=all(not p["misses"] and not p["errors"] for p in proofs) if proofs else None,
+    )
+
+
+def _parse_file(values: Mapping[str, Any]) -> ManifestFile:
+    name = _text(values["name"])
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"it names a file that is not beside it: {name!r}")
+    return ManifestFile(name, int(values["records"]), _text(values["sha256"]), int(values["size"]))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise TypeError(f"{value!r} is not text of one line")
+    return value
 
 
 def _content(

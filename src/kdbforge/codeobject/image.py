@@ -1,0 +1,257 @@
+"""Cuts an AMDGPU ELF file into segments, sections, symbols and notes; trusts nothing in it.
+
+What the parts mean is said elsewhere; here every offset and count is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kdbforge.errors import DatabaseError
+
+__all__ = [
+    "MAX_OBJECT_BYTES",
+    "Image",
+    "Note",
+    "Section",
+    "Segment",
+    "Symbol",
+    "read_image",
+]
+
+#: Largest code object that is read; the largest that MIOpen compiles is a few megabytes.
+MAX_OBJECT_BYTES = 64 << 20
+_MAX_HEADERS = 4096
+_MAX_SYMBOLS = 100_000
+_MAX_NAME = 16_384
+_MAX_NOTES = 1000
+
+# Elf64_Ehdr, Elf64_Phdr, Elf64_Shdr, Elf64_Sym, Elf64_Nhdr of the System V gABI.
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_NOTE = struct.Struct("<III")
+
+_PT_LOAD, _PT_NOTE = 1, 4
+_PF_X = 1
+_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
+STT_OBJECT, STT_FUNC = 1, 2
+
+_BUNDLES = (b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
+_VERSIONS = {0: 2, 1: 3, 2: 4, 3: 5, 4: 6}  # code object version by EI_ABIVERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A program header."""
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+    memory_size: int
+
+    @property
+    def loaded(self) -> bool:
+        return self.kind == _PT_LOAD
+
+    @property
+    def executable(self) -> bool:
+        return bool(self.flags & _PF_X)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section header without its name, which nothing depends on."""
+
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A symbol that this file defines."""
+
+    name: str
+    kind: int  # STT_OBJECT, STT_FUNC ...
+    address: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One ELF note."""
+
+    owner: bytes
+    kind: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An ELF file whose headers are sound; what they point to is checked when asked for."""
+
+    data: bytes
+    flags: int
+    version: int  # code object version
+    segments: tuple[Segment, ...]
+    sections: tuple[Section, ...]
+
+    def at(self, address: int, size: int) -> bytes | None:
+        """Bytes that are loaded from the file to an address; None where there are none."""
+        segment = self.segment_at(address, size)
+        if segment is None:
+            return None
+        start = segment.offset + address - segment.address
+        return self.data[start : start + size]
+
+    def segment_at(self, address: int, size: int = 1) -> Segment | None:
+        """The loaded segment with these bytes of the file."""
+        for segment in self.segments:
+            end = segment.address + segment.file_size
+            if segment.loaded and segment.address <= address and address + size <= end:
+                return segment
+        return None
+
+    def symbols(self, *, local: bool = False) -> Iterator[Symbol]:
+        """Exported symbols; with `local` also those of the full symbol table, where there is one.
+
+        Raises
+        ------
+        DatabaseError
+            If a symbol table is damaged or has more than 100,000 symbols.
+        """
+        kinds = (_SHT_DYNSYM, _SHT_SYMTAB) if local else (_SHT_DYNSYM,)
+        for section in self.sections:
+            if section.kind in kinds:
+                yield from self._table(section)
+
+    def notes(self) -> Iterator[Note]:
+        """All notes, as the loader finds them.
+
+        Raises
+        ------
+        DatabaseError
+            If a note is cut off, or there are more than 1,000.
+        """
+        count = 0
+        for segment in self.segments:
+            if segment.kind != _PT_NOTE:
+                continue
+            for note in _notes(_slice(self.data, segment.offset, segment.file_size, "notes")):
+                count += 1
+                if count > _MAX_NOTES:
+                    raise DatabaseError("Code object is damaged: it has too many notes")
+                yield note
+
+    def _table(self, section: Section) -> Iterator[Symbol]:
+        symbols = _slice(self.data, section.offset, section.size, "symbol table")
+        if section.link >= len(self.sections):
+            raise DatabaseError("Code object is damaged: a symbol table has no string table")
+        strings = self.sections[section.link]
+        names = _slice(self.data, strings.offset, strings.size, "string table")
+        if len(symbols) % _SYMBOL.size or len(symbols) > _MAX_SYMBOLS * _SYMBOL.size:
+            raise DatabaseError(f"Code object is damaged: a symbol table of {len(symbols)} bytes")
+        for name, info, _, index, address, size in _SYMBOL.iter_unpack(symbols):
+            if index:  # defined here
+                yield Symbol(_name(names, name), info & 15, address, size)
+
+
+def read_image(data: bytes) -> Image:
+    """Read the headers of a code object.
+
+    Raises
+    ------
+    DatabaseError
+        If the bytes are no AMDGPU ELF of code object version 4 to 6, or are cut off or damaged.
+    """
+    _check_ident(data)
+    header = _HEADER.unpack_from(data)
+    (_, _, _, _, _, phoff, shoff, flags, _, phentsize, phnum, shentsize, shnum, _) = header
+    segments = tuple(
+        Segment(kind, flags_, offset, address, file_size, memory_size)
+        for kind, flags_, offset, address, _, file_size, memory_size, _ in _headers(
+            data, _SEGMENT, phoff, phentsize, phnum, "program"
+        )
+    )
+    sections = tuple(
+        Section(kind, flags_, address, offset, size, link)
+        for _, kind, flags_, address, offset, size, link, _, _, _ in _headers(
+            data, _SECTION, shoff, shentsize, shnum, "section"
+        )
+    )
+    _check_segments(data, segments)
+    return Image(data, flags, _VERSIONS[data[8]], segments, sections)
+
+
+def _check_ident(data: bytes) -> None:
+    if len(data) > MAX_OBJECT_BYTES:
+        raise DatabaseError(
+            f"Code object has {len(data)} bytes; at most {MAX_OBJECT_BYTES} are read"
+        )
+    if data.startswith(_BUNDLES):
+        raise DatabaseError("Code object is a clang offload bundle, not an ELF file")
+    if len(data) < _HEADER.size or not data.startswith(b"\x7fELF"):
+        raise DatabaseError(f"Code object is not an ELF file: it starts with `{data[:8].hex()}`")
+    machine = int.from_bytes(data[18:20], "little")
+    if data[4:6] != b"\x02\x01" or machine != 224:
+        raise DatabaseError(f"ELF file is not for AMD GPUs: e_machine is {machine}")
+    version = _VERSIONS.get(data[8])
+    if data[7] != 64 or version is None or version < 4:
+        raise DatabaseError(
+            f"Code object version is not supported: OS ABI {data[7]}, ABI version {data[8]}; "
+            "supported are versions 4, 5 and 6 (64 and 2, 3, 4)"
+        )
+
+
+def _headers(
+    data: bytes, layout: struct.Struct, offset: int, size: int, count: int, kind: str
+) -> Iterator[tuple[int, ...]]:
+    if count > _MAX_HEADERS or (count and size < layout.size):
+        raise DatabaseError(f"Code object is damaged: {count} {kind} headers of {size} bytes")
+    if count and offset + size * count > len(data):
+        raise DatabaseError(f"Code object is cut off: {count} {kind} headers at {offset}")
+    for index in range(count):
+        yield layout.unpack_from(data, offset + index * size)
+
+
+def _check_segments(data: bytes, segments: tuple[Segment, ...]) -> None:
+    for segment in segments:
+        _slice(data, segment.offset, segment.file_size, "segment")
+    if not any(segment.loaded for segment in segments):
+        raise DatabaseError("Code object is damaged: it has nothing to load")
+
+
+def _notes(data: bytes) -> Iterator[Note]:
+    at = 0
+    while at + _NOTE.size <= len(data):
+        name_size, size, kind = _NOTE.unpack_from(data, at)
+        name_at = at + _NOTE.size
+        content_at = name_at + (name_size + 3 & ~3)
+        owner = _slice(data, name_at, name_size, "note")
+        yield Note(owner.rstrip(b"\0"), kind, _slice(data, content_at, size, "note"))
+        at = content_at + (size + 3 & ~3)
+
+
+def _name(strings: bytes, offset: int) -> str:
+    end = strings.find(b"\0", offset, offset + _MAX_NAME)
+    if end < 0:
+        raise DatabaseError("Code object is damaged: a symbol's name does not end")
+    try:
+        return strings[offset:end].decode()
+    except UnicodeDecodeError:
+        raise DatabaseError("Code object is damaged: a symbol's name is not UTF-8") from None
+
+
+def _slice(data: bytes, offset: int, size: int, what: str) -> bytes:
+    if offset + size > len(data):
+        raise DatabaseError(f"Code object is cut off: {what} at {offset} has {size} bytes")
+    return data[offset : offset + size]
