@@ -23,11 +23,11 @@ from kdbforge.codeobject.elf import CodeObject, read_object
 from kdbforge.errors import DatabaseError, InputError, KdbforgeError
 from kdbforge.files import host_errors
 from kdbforge.kdb.reader import (
-    _check_start,
-    _check_table,
-    _database_errors,
-    _record,
-    _restrict,
+    check_start,
+    check_table,
+    database_errors,
+    record_of,
+    restrict,
 )
 from kdbforge.kdb.record import Record
 
@@ -165,7 +165,7 @@ class Kdb:
             f"SELECT {columns} FROM main.kern_db NOT INDEXED"  # noqa: S608
             f" WHERE {where} ORDER BY {_ORDERS[order]}"
         )
-        with _database_errors(self.facts.path):
+        with database_errors(self.facts.path):
             for row in self._db.execute(query, values):
                 yield self._entry(row)
 
@@ -178,11 +178,11 @@ class Kdb:
             If there is none, or a field is out of range; its blob is not unpacked.
         """
         query = f"SELECT {_RECORD} FROM main.kern_db NOT INDEXED WHERE id = ?"  # noqa: S608
-        with _database_errors(self.facts.path):
+        with database_errors(self.facts.path):
             row = self._db.execute(query, (number,)).fetchone()
         if row is None:
             raise DatabaseError(f"`{self.facts.path}` has no record {number}")
-        return _record(self.facts.path, row)
+        return record_of(self.facts.path, row)
 
     def _entry(self, row: tuple[object, ...]) -> Entry:
         number, name, args, kind, stored, *rest = row
@@ -319,7 +319,7 @@ def _facts(path: Path) -> FileFacts:
     with host_errors(f"read `{path}`"), path.open("rb") as file:
         start = file.read(4096)
         size = path.stat().st_size
-    _check_start(path, start, size, wal=True)
+    check_start(path, start, size, wal=True)
     # https://sqlite.org/fileformat.html: page size at 16, versions at 18, SQLite's own at 96.
     page_size = int.from_bytes(start[16:18], "big")
     version = int.from_bytes(start[96:100], "big")
@@ -338,12 +338,12 @@ def _facts(path: Path) -> FileFacts:
 @contextmanager
 def _connect(named: Path, path: Path, mode: str) -> Iterator[sqlite3.Connection]:
     uri = f"file:{quote(str(path.absolute()))}?{mode}"
-    with _database_errors(named):
+    with database_errors(named):
         db = sqlite3.connect(uri, uri=True, isolation_level=None)
     with closing(db):
-        with _database_errors(named):
-            _restrict(db)
-            _check_table(named, db)
+        with database_errors(named):
+            restrict(db)
+            check_table(named, db)
         yield db
 
 

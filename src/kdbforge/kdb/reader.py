@@ -18,7 +18,15 @@ from kdbforge.files import host_errors
 from kdbforge.kdb.record import MAX_KEY_BYTES, Record
 from kdbforge.kdb.schema import COLUMNS, TABLE
 
-__all__ = ["read_kdb", "read_ukdb_rows"]
+__all__ = [
+    "check_start",
+    "check_table",
+    "database_errors",
+    "read_kdb",
+    "read_ukdb_rows",
+    "record_of",
+    "restrict",
+]
 
 _MAGIC = b"SQLite format 3\0"
 #: MIOpen takes a smaller system file for invalid (src/sqlite_db.cpp, CreateFileDb).
@@ -47,7 +55,7 @@ def read_kdb(path: Path) -> Iterator[Record]:
     """
     with host_errors(f"read `{path}`"), path.open("rb") as file:
         start = file.read(4096)
-        _check_start(path, start, os.fstat(file.fileno()).st_size)
+        check_start(path, start, os.fstat(file.fileno()).st_size)
     return _records(path, "mode=ro&immutable=1")
 
 
@@ -69,11 +77,11 @@ def read_ukdb_rows(path: Path) -> Iterator[Record]:
 def _records(path: Path, mode: str) -> Iterator[Record]:
     """Check the file now, and hand its records out later."""
     uri = f"file:{quote(str(path.absolute()))}?{mode}"
-    with _database_errors(path):
+    with database_errors(path):
         db = sqlite3.connect(uri, uri=True, isolation_level=None)
         try:
-            _restrict(db)
-            _check_table(path, db)
+            restrict(db)
+            check_table(path, db)
             _quick_check(path, db)
         except BaseException:
             db.close()
@@ -83,9 +91,9 @@ def _records(path: Path, mode: str) -> Iterator[Record]:
 
 def _iterate(path: Path, db: sqlite3.Connection) -> Iterator[Record]:
     keys: set[tuple[str, str]] = set()
-    with closing(db), _database_errors(path):
+    with closing(db), database_errors(path):
         for row in db.execute(_SELECT):
-            record = _record(path, row)
+            record = record_of(path, row)
             if record.key in keys:
                 raise DatabaseError(
                     f"`{path}` has two records with the key of `{record.kernel_name}`",
@@ -95,7 +103,14 @@ def _iterate(path: Path, db: sqlite3.Connection) -> Iterator[Record]:
             yield record
 
 
-def _record(path: Path, row: tuple[object, ...]) -> Record:
+def record_of(path: Path, row: tuple[object, ...]) -> Record:
+    """Make a record of a row's name, args, blob, hash and size, and check it.
+
+    Raises
+    ------
+    DatabaseError
+        If a value has the wrong type, or the record is not sound.
+    """
     name, args, blob, digest, size = row
     # SQLite columns hold any type, whatever was declared.
     if not (
@@ -112,7 +127,8 @@ def _record(path: Path, row: tuple[object, ...]) -> Record:
     return record
 
 
-def _restrict(db: sqlite3.Connection) -> None:
+def restrict(db: sqlite3.Connection) -> None:
+    """Take from a connection what a hostile file could use: code in its schema, large values."""
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
     db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     db.execute("PRAGMA trusted_schema=OFF")
@@ -120,7 +136,7 @@ def _restrict(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA mmap_size=0")
 
 
-def _check_table(path: Path, db: sqlite3.Connection) -> None:
+def check_table(path: Path, db: sqlite3.Connection) -> None:
     """Check that `kern_db` is a real table with MIOpen's columns and no other."""
     rows = db.execute("SELECT type, rootpage, lower(name) FROM sqlite_master").fetchall()
     found = [(kind, root) for kind, root, name in rows if name == TABLE]
@@ -156,7 +172,8 @@ def _quick_check(path: Path, db: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _database_errors(path: Path) -> Iterator[None]:
+def database_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors in the block into `DatabaseError`."""
     try:
         yield
     # sqlite3 decodes names and messages too, and those may quote the damaged file.
@@ -164,7 +181,7 @@ def _database_errors(path: Path) -> Iterator[None]:
         raise DatabaseError(f"`{path}` cannot be read: {error}") from error
 
 
-def _check_start(path: Path, start: bytes, size: int, *, wal: bool = False) -> None:
+def check_start(path: Path, start: bytes, size: int, *, wal: bool = False) -> None:
     """Name what people really have in place of a kdb, before SQLite calls it "not a database".
 
     With `wal` a file in WAL mode is accepted.
