@@ -69,6 +69,8 @@ def first_run(lab: Lab) -> Iterator[Figure]:
     gpu, database = "gfx1030_36", lab.timed_build().report.databases[0]
     without = lab.by_itself(gpu, "normal")
     with_kdb = lab.run(find_gpu(gpu), "normal", CompileMode.FORBID, [database.path])
+    # A call that fails is fast as well.
+    assert not any(outcome.error for outcome in (*without.outcomes, *with_kdb.outcomes))
     ratio = in_calls(without.outcomes) / in_calls(with_kdb.outcomes)
     yield at_least("first run without / with the database, in MIOpen's calls", ratio, 100)
     yield Figure("the same, whole processes", without.seconds / with_kdb.seconds, "")
@@ -83,7 +85,8 @@ def whole_build(lab: Lab) -> Iterator[Figure]:
     alone = [lab.by_itself(gpu, "normal").seconds for gpu in ("gfx1030_36", "gfx1030_40")]
     seconds = lab.timed_build().seconds
     yield at_least("libMIOpen by itself / whole build, two GPUs", sum(alone) / seconds, 3)
-    yield Figure("the same, both GPUs at once on two cores", max(alone) / seconds, "")
+    # A bound, not a run: two that share the machine would not be faster than the slower one alone.
+    yield Figure("the same, at least, with a core for each GPU at once", max(alone) / seconds, "")
 
 
 def same_records(lab: Lab) -> Iterator[Figure]:
