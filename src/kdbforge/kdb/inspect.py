@@ -39,6 +39,7 @@ __all__ = [
     "Option",
     "Part",
     "Summary",
+    "open_database",
     "open_kdb",
     "parse_options",
     "summarize",
@@ -213,6 +214,21 @@ def open_kdb(path: Path) -> Iterator[Kdb]:
     HostError
         If it cannot be read.
     """
+    with open_database(path) as (facts, db):
+        yield Kdb(facts, db)
+
+
+@contextmanager
+def open_database(path: Path) -> Iterator[tuple[FileFacts, sqlite3.Connection]]:
+    """The connection below `open_kdb`, restricted and with MIOpen's table.
+
+    Raises
+    ------
+    DatabaseError
+        As for `open_kdb`.
+    HostError
+        Likewise.
+    """
     facts = _facts(path)
     log = path.with_name(path.name + "-wal")
     if facts.journal_mode == "wal" and log.exists() and log.stat().st_size:
@@ -222,10 +238,10 @@ def open_kdb(path: Path) -> Iterator[Kdb]:
                 shutil.copyfile(path, copy)
                 shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
             with _connect(path, copy, "mode=rw") as db:
-                yield Kdb(facts, db)
+                yield facts, db
     else:
         with _connect(path, path, "mode=ro&immutable=1") as db:
-            yield Kdb(facts, db)
+            yield facts, db
 
 
 def summarize(kdb: Kdb) -> Summary:

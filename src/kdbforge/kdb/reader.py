@@ -22,6 +22,7 @@ __all__ = [
     "check_start",
     "check_table",
     "database_errors",
+    "quick_check",
     "read_kdb",
     "read_ukdb_rows",
     "record_of",
@@ -82,7 +83,7 @@ def _records(path: Path, mode: str) -> Iterator[Record]:
         try:
             restrict(db)
             check_table(path, db)
-            _quick_check(path, db)
+            quick_check(path, db)
         except BaseException:
             db.close()
             raise
@@ -165,7 +166,8 @@ def _what_else(rows: list[tuple[str, int, str]]) -> str:
     return f"; its tables are: {', '.join(tables)[:200]}" if tables else ""
 
 
-def _quick_check(path: Path, db: sqlite3.Connection) -> None:
+def quick_check(path: Path, db: sqlite3.Connection) -> None:
+    """Check that all pages of the file hold together."""
     (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise DatabaseError(f"`{path}` is damaged: {str(verdict).splitlines()[-1]}")

@@ -20,7 +20,7 @@ from kdbforge.files import host_errors, sync_folder
 from kdbforge.kdb.record import Record
 from kdbforge.kdb.schema import CREATE_INDEX, CREATE_TABLE
 
-__all__ = ["write_kdb"]
+__all__ = ["write_kdb", "write_sorted"]
 
 _INSERT = (
     "INSERT INTO kern_db(id, kernel_name, kernel_args, kernel_blob, kernel_hash, uncompressed_size)"
@@ -45,8 +45,36 @@ def write_kdb(path: Path, records: Iterable[Record]) -> int:
     ordered = sorted(records, key=lambda record: record.key)
     _check(ordered)
     with _replacing(path) as temporary:
-        _fill(temporary, ordered)
-    return len(ordered)
+        return _fill(temporary, ordered)
+
+
+def write_sorted(path: Path, records: Iterable[Record]) -> int:
+    """Write the same file as `write_kdb` with one record in memory at a time.
+
+    The records must come in the order of their keys, and the caller has unpacked each of them.
+    Nothing is written when the iterator raises.
+
+    Raises
+    ------
+    DatabaseError
+        If a record does not come behind the one before it.
+    HostError
+        If the file cannot be written.
+    """
+    with _replacing(path) as temporary:
+        return _fill(temporary, _ascending(records))
+
+
+def _ascending(records: Iterable[Record]) -> Iterator[Record]:
+    before: tuple[str, str] | None = None
+    for record in records:
+        if before is not None and record.key <= before:
+            raise DatabaseError(
+                f"Record `{record.kernel_name}` does not come behind `{before[0]}`",
+                context=(f"options: {record.kernel_args}",),
+            )
+        before = record.key
+        yield record
 
 
 def _check(ordered: Sequence[Record]) -> None:
@@ -60,7 +88,7 @@ def _check(ordered: Sequence[Record]) -> None:
         record.unpack()
 
 
-def _fill(path: Path, ordered: Sequence[Record]) -> None:
+def _fill(path: Path, ordered: Iterable[Record]) -> int:
     # Neither journal nor fsync: on failure the file is thrown away, and it is synced as a whole.
     # Both leave no trace in the file, nor has it a freed page that could keep old content.
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
@@ -73,11 +101,12 @@ def _fill(path: Path, ordered: Sequence[Record]) -> None:
         db.execute("BEGIN EXCLUSIVE")
         db.execute(CREATE_TABLE)
         db.execute(CREATE_INDEX)
-        db.executemany(_INSERT, _rows(ordered))
+        written = db.executemany(_INSERT, _rows(ordered)).rowcount
         db.execute("COMMIT")
+    return max(written, 0)  # -1 for none at all
 
 
-def _rows(ordered: Sequence[Record]) -> Iterator[tuple[object, ...]]:
+def _rows(ordered: Iterable[Record]) -> Iterator[tuple[object, ...]]:
     for number, record in enumerate(ordered, 1):
         yield (
             number,
