@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["children", "processes_that_mention", "started", "wait_until"]
+__all__ = ["guests", "processes_that_mention", "started", "wait_until"]
 
 
 @contextmanager
@@ -41,10 +41,22 @@ def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str] | No
         time.sleep(0.01)
 
 
-def children(pid: int | str = "self") -> list[int]:
-    """Process ids of the direct children."""
+def guests(pid: int | str = "self") -> list[int]:
+    """Direct children that run on a toolchain's libraries.
+
+    Other children are none of the tests' business: Python's own resource tracker, for example,
+    stays until the process ends.
+    """
     tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(word) for task in tasks for word in (task / "children").read_text().split()]
+    found = [word for task in tasks for word in (task / "children").read_text().split()]
+    return [int(word) for word in found if b"guest.py" in _arguments(word)]
+
+
+def _arguments(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has just ended
+        return b""
 
 
 def processes_that_mention(folder: Path) -> list[int]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import guests
 
 from kdbforge.compiler import CompileReport, Progress, compile_jobs
 from kdbforge.errors import HostError, WorkerError
@@ -115,18 +116,12 @@ def bench(toolchain: Toolchain, tmp_path: Path) -> Bench:
     return Bench(toolchain, tmp_path)
 
 
-def children(pid: int | str = "self") -> list[int]:
-    """Process ids of the direct children."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(word) for task in tasks for word in (task / "children").read_text().split()]
-
-
 def kill_workers(signal_number: int, times: int) -> Callable[[Progress], None]:
     """Kill the workers the first `times` times that a job is running."""
     seen: set[int] = set()
 
     def progress(state: Progress) -> None:
-        new = set(children()) - seen
+        new = set(guests()) - seen
         if state.running and new and len(seen) < times:
             seen.update(new)
             for pid in new:
@@ -151,7 +146,7 @@ def test_objects_are_packed_as_miopen_packs_them(bench: Bench) -> None:
         assert code_object[:4] == b"\x7fELF"
         assert b"k.kd" in code_object
     assert bench.left_behind() == []
-    assert children() == []
+    assert guests() == []
 
 
 def mixed_jobs() -> list[Job]:
@@ -302,7 +297,7 @@ def test_a_job_that_crashes_twice_costs_one_job(bench: Bench) -> None:
 def test_too_little_memory_to_start_is_a_worker_error(bench: Bench) -> None:
     with pytest.raises(WorkerError, match="did not start: out of memory"):
         bench.run(hip_job(HIP_KERNEL, "-DN=1"), memory_bytes=5 << 20)
-    assert children() == []
+    assert guests() == []
 
 
 def test_an_interruption_kills_the_workers_and_keeps_what_is_done(bench: Bench) -> None:
@@ -314,7 +309,7 @@ def test_an_interruption_kills_the_workers_and_keeps_what_is_done(bench: Bench) 
 
     with pytest.raises(KeyboardInterrupt):
         bench.run(slow, quick, progress=progress)
-    assert children() == []
+    assert guests() == []
     assert bench.left_behind() == []
     assert bench.store.get(bench.key(quick)) is not None
 
@@ -323,7 +318,7 @@ def test_a_full_store_stops_the_run_and_leaves_no_worker(bench: Bench) -> None:
     bench.folder.joinpath("store").write_text("a file is in the way")
     with pytest.raises(HostError, match="write to the store"):
         bench.run(*mixed_jobs())
-    assert children() == []
+    assert guests() == []
     assert bench.left_behind() == []
 
 
@@ -350,7 +345,7 @@ def killed(bench: Bench) -> Callable[[list[Job]], list[int]]:
             bench.run(*jobs, progress=lambda state: done.touch() if state.done else None)
             os._exit(0)
         until(done.exists)
-        workers = children(parent)
+        workers = guests(parent)
         os.kill(parent, signal.SIGKILL)
         os.waitpid(parent, 0)
         return workers

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from processes import children, processes_that_mention, started, wait_until
+from processes import guests, processes_that_mention, started, wait_until
 from small import Run
 
 from kdbforge import Observer, Toolchain, build, open_store
@@ -143,10 +143,10 @@ class Killer(Observer):
         self._known: set[int] = set()
 
     def planned(self, plan: object) -> None:
-        self._known = set(children())
+        self._known = set(guests())
 
     def compiling(self, progress: Progress) -> None:
-        workers = set(children()) - self._known
+        workers = set(guests()) - self._known
         if progress.running and workers and self._signals:
             self._known |= workers
             for worker in workers:
