@@ -14,7 +14,7 @@ from kdbforge.errors import KdbforgeError
 from kdbforge.model.device import Gpu
 from kdbforge.model.plan import Plan
 from kdbforge.model.policy import POLICIES, Policy
-from kdbforge.model.problem import Problem
+from kdbforge.model.problem import Convolution, Operation, Problem
 from kdbforge.model.proof import Miss, Proof
 from kdbforge.model.toolchain import Toolchain
 
@@ -24,10 +24,12 @@ __all__ = [
     "POLICIES",
     "BuildOptions",
     "BuildReport",
+    "Convolution",
     "Gpu",
     "KdbforgeError",
     "Miss",
     "Observer",
+    "Operation",
     "Plan",
     "Policy",
     "Problem",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -10,8 +11,8 @@ import click
 
 from kdbforge.cli.console import console, emit_json
 from kdbforge.errors import InputError
-from kdbforge.model.problem import DIRECTIONS
-from kdbforge.problems import SUITES, ProblemList, driver_line, load
+from kdbforge.model.problem import DIRECTIONS, Convolution, Problem
+from kdbforge.problems import SUITES, ProblemList, command_titles, driver_line, load
 from kdbforge.problems.suites import PREFIX, Suite
 
 __all__ = ["load_problems", "problem_options", "problems", "suite_options"]
@@ -70,8 +71,25 @@ def _batch_size(word: str, text: str) -> int:
     return int(word)
 
 
+def _print_commands(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    """Print every command that a problem line can have, and leave."""
+    if not wanted or context.resilient_parsing:
+        return
+    for command, title in command_titles():
+        click.echo(f"{command:<44}{title}")
+    context.exit()
+
+
 @click.command(short_help="List the problems in driver lines, logs and suites.")
 @problem_options
+@click.option(
+    "--commands",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_commands,
+    help="List the commands that problem lines can have.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def problems(
     sources: tuple[str, ...],
@@ -105,11 +123,15 @@ def problems(
 
 
 def _counts(found: ProblemList) -> str:
-    by_direction = [
-        f"{sum(problem.direction == direction for problem in found)} {direction}"
-        for direction in DIRECTIONS
-    ]
-    return f"{len(found)} problems ({', '.join(by_direction)}) in {found.total} found"
+    kinds = Counter(map(_kind, found))
+    parts = [f"{kinds.pop(direction, 0)} {direction}" for direction in DIRECTIONS]
+    parts += [f"{count} {name}" for name, count in sorted(kinds.items())]
+    return f"{len(found)} problems ({', '.join(parts)}) in {found.total} found"
+
+
+def _kind(problem: Problem) -> str:
+    """A convolution's direction, or the name of another primitive."""
+    return problem.direction if isinstance(problem, Convolution) else problem.primitive
 
 
 def _as_json(found: ProblemList) -> dict[str, Any]:
@@ -122,10 +144,20 @@ def _as_json(found: ProblemList) -> dict[str, Any]:
                 "line": driver_line(problem),
                 "count": count,
                 "origin": origin,
-                **dataclasses.asdict(problem),
+                **_fields(problem),
             }
             for problem, count, origin in rows
         ],
+    }
+
+
+def _fields(problem: Problem) -> dict[str, Any]:
+    if isinstance(problem, Convolution):
+        return {"primitive": "conv", **dataclasses.asdict(problem)}
+    return {
+        "primitive": problem.primitive,
+        "dtype": problem.dtype,
+        "arguments": dict(problem.arguments),
     }
 
 

@@ -1,6 +1,6 @@
 """Where problems come from: MIOpenDriver command lines, MIOpen logs, suites."""
 
-from kdbforge.problems.driver import driver_line, parse
+from kdbforge.problems.driver import command_titles, driver_line, parse
 from kdbforge.problems.limits import check
 from kdbforge.problems.sources import ProblemList, load
 from kdbforge.problems.suites import SUITES, Suite, find_suite
@@ -10,6 +10,7 @@ __all__ = [
     "ProblemList",
     "Suite",
     "check",
+    "command_titles",
     "driver_line",
     "find_suite",
     "load",

@@ -10,10 +10,11 @@ from typing import BinaryIO, TextIO
 
 from kdbforge.errors import InputError, KdbforgeError, UnknownNameError
 from kdbforge.model.job import digest_fields
-from kdbforge.model.problem import DIRECTIONS, DTYPES, Problem
-from kdbforge.problems.commands import Kind, not_a_command, read_line, shown
+from kdbforge.model.problem import DIRECTIONS, DTYPES, Convolution, Problem
+from kdbforge.problems.commands import not_a_command, read_line
 from kdbforge.problems.driver import driver_line, problems_of
 from kdbforge.problems.limits import MAX_SIZE, check
+from kdbforge.problems.line import Kind, shown
 from kdbforge.problems.suites import PREFIX, SUITES, find_suite
 
 __all__ = ["MAX_LINE_BYTES", "ProblemList", "load"]
@@ -139,7 +140,7 @@ def _suite_problems(
                     yield problem, origin
 
 
-def _check_layer(problem: Problem, origin: str) -> None:
+def _check_layer(problem: Convolution, origin: str) -> None:
     try:
         check(problem)  # a batch can make its tensors too large
     except InputError as error:
