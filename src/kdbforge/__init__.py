@@ -17,6 +17,7 @@ from kdbforge.model.policy import POLICIES, Policy
 from kdbforge.model.problem import Convolution, Operation, Problem
 from kdbforge.model.proof import Miss, Proof
 from kdbforge.model.toolchain import Toolchain
+from kdbforge.session import Session
 
 __version__ = "0.1.0"
 
@@ -34,6 +35,7 @@ __all__ = [
     "Policy",
     "Problem",
     "Proof",
+    "Session",
     "Toolchain",
     "__version__",
     "build",

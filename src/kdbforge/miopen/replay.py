@@ -22,6 +22,7 @@ from kdbforge.files import host_errors
 from kdbforge.model.device import Gpu
 from kdbforge.model.problem import Convolution, Problem
 from kdbforge.model.toolchain import Toolchain
+from kdbforge.vgpu.hostgpu import HostGpu
 from kdbforge.vgpu.journal import Capture, read_journal
 from kdbforge.vgpu.process import CompileMode, VirtualGpu
 
@@ -90,7 +91,7 @@ def library_environment(toolchain: Toolchain) -> dict[str, str]:
 
 def replay(
     toolchain: Toolchain,
-    gpu: Gpu,
+    gpu: Gpu | None,
     problems: Sequence[Problem],
     options: ReplayOptions,
     folder: Path,
@@ -102,6 +103,8 @@ def replay(
 
     Parameters
     ----------
+    gpu
+        None: the machine's own GPU, on which everything is compiled and executed.
     folder
         New or empty; holds the virtual GPU, MIOpen's databases and temporary files.
     progress
@@ -123,7 +126,7 @@ class _Replayer:
     def __init__(
         self,
         toolchain: Toolchain,
-        gpu: Gpu,
+        gpu: Gpu | None,
         problems: Sequence[Problem],
         options: ReplayOptions,
         folder: Path,
@@ -143,7 +146,7 @@ class _Replayer:
         try:
             for name in ("cache", "userdb", "home", "tmp"):
                 (folder / name).mkdir(parents=True)
-            self._vgpu = VirtualGpu.set_up(toolchain, gpu, options.mode, folder / "vgpu")
+            self._gpu = _set_up(toolchain, gpu, options.mode, folder / "vgpu")
         except OSError as error:
             raise HostError(f"Cannot use `{folder}` as work folder: {error.strerror}") from error
 
@@ -165,7 +168,7 @@ class _Replayer:
         return Replay(
             tuple(self._outcomes),
             tuple(sorted((self._folder / "cache").rglob("*.ukdb"))),
-            read_journal([self._vgpu.journal]),
+            read_journal([self._gpu.journal]),
             self._seconds,
         )
 
@@ -182,7 +185,7 @@ class _Replayer:
             self._note_death(child.returncode, hung)
 
     def _start_child(self, first: int) -> subprocess.Popen[bytes]:
-        argv, environment = self._vgpu.command(_GUEST, [str(self._request(first))])
+        argv, environment = self._gpu.command(_GUEST, [str(self._request(first))])
         with host_errors("start a process on the virtual GPU"), self._log_path.open("ab") as log:
             return subprocess.Popen(
                 argv,
@@ -218,7 +221,8 @@ class _Replayer:
         request = {
             "parent": os.getpid(),
             "libmiopen": str(self._toolchain.libmiopen),
-            "libamdhip": str(self._vgpu.hip_library),
+            "virtual": isinstance(self._gpu, VirtualGpu),
+            "libamdhip": str(self._gpu.hip_library),
             "log": str(self._log_path),
             "problems": [
                 {**_request_of(problem), "calls": self._calls(i)}
@@ -262,7 +266,7 @@ class _Replayer:
                 self._progress(_int(event["problem"]) + 1)
         else:
             self._ended = True
-            if not event["hip_calls"]:
+            if not event["hip_calls"] and isinstance(self._gpu, VirtualGpu):
                 self._fail("libMIOpen did not use the virtual GPU")
 
     def _note_death(self, returncode: int, hung: bool) -> None:
@@ -313,6 +317,14 @@ class _Replayer:
     def _fail(self, message: str) -> None:
         self._check_space()
         raise VirtualGpuError(message, context=self._log_tail().splitlines())
+
+
+def _set_up(
+    toolchain: Toolchain, gpu: Gpu | None, mode: CompileMode, folder: Path
+) -> VirtualGpu | HostGpu:
+    if gpu is None:
+        return HostGpu(toolchain, folder)
+    return VirtualGpu.set_up(toolchain, gpu, mode, folder)
 
 
 def _request_of(problem: Problem) -> dict[str, object]:

@@ -78,12 +78,14 @@ class Sqlite:
 
 
 class Library:
-    """libMIOpen and the virtual GPU's HIP, with every status checked."""
+    """libMIOpen and the GPU's HIP, with every status checked."""
 
-    def __init__(self, libmiopen: str, libamdhip: str):
+    def __init__(self, libmiopen: str, libamdhip: str, virtual: bool):
         self._hip = ctypes.CDLL(libamdhip)
         self._miopen = ctypes.CDLL(libmiopen)
-        self._hip.kdbforge_vgpu_calls.restype = c_uint64
+        self._virtual = virtual
+        if virtual:
+            self._hip.kdbforge_vgpu_calls.restype = c_uint64
         self.sqlite = Sqlite(self._miopen)
         self._shared_handle = c_void_p()
 
@@ -107,11 +109,12 @@ class Library:
 
     def mark(self, text: str) -> None:
         """Write `text` into the capture journal: what follows belongs to it."""
-        self._hip.kdbforge_vgpu_mark(text.encode())
+        if self._virtual:
+            self._hip.kdbforge_vgpu_mark(text.encode())
 
     def hip_calls(self) -> int:
         """Number of HIP calls that the virtual GPU has answered."""
-        return int(self._hip.kdbforge_vgpu_calls())
+        return int(self._hip.kdbforge_vgpu_calls()) if self._virtual else 0
 
     @contextmanager
     def buffer(self, size: int) -> Iterator[c_void_p]:

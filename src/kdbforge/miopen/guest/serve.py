@@ -100,7 +100,7 @@ def main() -> None:
         events.write(json.dumps(event) + "\n")
         events.flush()
 
-    library = Library(request["libmiopen"], request["libamdhip"])
+    library = Library(request["libmiopen"], request["libamdhip"], request["virtual"])
     if request["relax_databases"]:
         library.sqlite.relax()
     if request["one_handle"]:
