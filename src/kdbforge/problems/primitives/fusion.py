@@ -82,6 +82,25 @@ CA = Primitive(
     logged=_logged_fusion,
 )
 
+BNORM_ACTIV = Primitive(
+    "bnormactiv",
+    "fused batch normalisation in training and activation",
+    FlagTable(
+        size("n", "batchsize", 32),
+        size("c", "in_channels", 3),
+        size("H", "in_h", 32),
+        size("W", "in_w", 32),
+        choice("M", "bnMode", 1, 0, 1),
+        choice("m", "activMode", 3, *range(10)),
+        choice("F", "forw", 1, 1, 2),
+        real("A", "alpha", 1),
+        real("B", "beta", 0),
+        real("G", "gamma", 1),
+    ),
+    suffixes={"": "fp32", "fp16": "fp16"},
+    own=True,
+)
+
 MHA = Primitive(
     "mha",
     "multi-head attention",
@@ -97,4 +116,4 @@ MHA = Primitive(
     own=True,
 )
 
-PRIMITIVES = (CBA, CA, MHA)
+PRIMITIVES = (CBA, CA, BNORM_ACTIV, MHA)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import byref, c_double, c_int, c_void_p
+from ctypes import byref, c_bool, c_double, c_int, c_void_p
 
 from ..library import ints
 from ..tensors import ONE, ZERO, Operation, Tensor
@@ -96,4 +96,41 @@ def run_fusion(op: Operation) -> None:
     plan.run()
 
 
-RUNNERS = {"CBAInfer": run_fusion, "CAInfer": run_fusion}
+class _TrainingPlan(_Plan):
+    """Batch normalisation in training with an activation, and the backward pass of both."""
+
+    def _parameters(self, count: int) -> list[c_void_p]:
+        spatial = self.op.number("bnMode") == 1
+        shape = [1, self.out[1], 1, 1] if spatial else [1, *self.out[1:]]
+        return [self.op.tensor(shape, "fp32").data for _ in range(count)]
+
+    def training(self) -> None:
+        operator = self._operator("BatchNormForward", c_int(self.op.number("bnMode")), c_bool(True))
+        average = c_double(1)
+        self._set("BatchNormForward", operator, *self._parameters(6), average, EPSILON)
+
+    def backward(self) -> None:
+        op = self.op
+        operator = self._operator("BatchNormBackward", c_int(op.number("bnMode")))
+        x, y = op.tensor(self.out), op.tensor(self.out)
+        self._set("BatchNormBackward", operator, x.data, *self._parameters(6))
+        activation = self._operator("ActivationBackward", c_int(op.number("activMode")))
+        numbers = [c_double(op.real(name)) for name in ("alpha", "beta", "gamma")]
+        self._set("ActivBackward", activation, y.data, c_void_p(), *numbers)
+
+
+def run_training_fusion(op: Operation) -> None:
+    plan = _TrainingPlan(op)
+    if op.backward:
+        plan.backward()
+    else:
+        plan.training()
+        plan.activation()
+    plan.run()
+
+
+RUNNERS = {
+    "CBAInfer": run_fusion,
+    "CAInfer": run_fusion,
+    "bnormactiv": run_training_fusion,
+}
