@@ -1,0 +1,128 @@
+"""libMIOpen's own lines in a log: which of them name problems, or kernels that it had to build.
+
+A line is taken apart here and understood elsewhere: commands.py, keys.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = [
+    "KINDS",
+    "MENTION",
+    "Note",
+    "Record",
+    "is_interesting",
+    "missed_kernel",
+    "other_key",
+    "problem_keys",
+    "records",
+]
+
+#: In all lines of libMIOpen and in all commands of MIOpenDriver: quick to look for.
+MENTION = b"MIOpen"
+#: MIOpen's log prefix (src/logger.cpp, LoggingPrefix), which ends with a time where it is asked.
+_PREFIX = re.compile(rb"MIOpen\((?:HIP|OpenCL)\) *[0-9.]*: ")
+#: A find-db key, a network config or what looks like them.
+_KEY = re.compile(rb"[0-9]+[-x][0-9][0-9A-Za-z_-]*")
+#: src/binary_cache.cpp, LoadBinary.
+_MISSED = re.compile(rb'Unable to load binary for: "([^"]+)"; args: ')
+#: src/invoker_cache.cpp, Register: once for each problem and solver.
+_REGISTERED = re.compile(rb"Invoker registered for algorithm (.+) and solver (\S+)$")
+
+
+#: Kinds of notes, and how to say one and many of them.
+KINDS = {
+    "damaged-lines": ("1 damaged line skipped", "damaged lines skipped"),
+    "missed-kernels": (
+        "1 kernel was in no kernel database; the log does not say for which problem",
+        "kernels were in no kernel database; the log does not say for which problems",
+    ),
+    "not-supported": ("1 problem left out as not supported", "problems left out as not supported"),
+    "output-pads": (
+        "1 transposed convolution may have output pads, which only `MIOPEN_LOG_LEVEL=6` shows",
+        "transposed convolutions may have output pads, which only `MIOPEN_LOG_LEVEL=6` shows",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One message of libMIOpen, from the word behind its prefix on."""
+
+    text: bytes
+    whole: bool  # neither cut off nor run into by another process' line
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a log held besides its problems, for the user to know."""
+
+    kind: str  # of KINDS
+    source: str
+    count: int
+    first: str  # `file:line`
+    examples: tuple[str, ...]  # reasons, kernel files, or commands, solvers and keys; the first
+
+    @property
+    def text(self) -> str:
+        """The note in one sentence."""
+        one, many = KINDS[self.kind]
+        what = one if self.count == 1 else f"{self.count:,} {many}"
+        return f"{what}, first at {self.first}: {', '.join(self.examples)}"
+
+
+def is_interesting(line: bytes) -> bool:
+    """Tell, quickly, whether a line with a `MENTION` may hold more than the mention.
+
+    All lines worth a closer look hold a driver command, a layout's name, as the keys of
+    convolutions do, or a part of one of the two messages that are read here.
+    """
+    return (
+        b"HW" in line
+        or b" and solver " in line
+        or b"nable to load b" in line
+        or b"MIOpenDriver" in line
+    )
+
+
+def records(line: bytes, *, ended: bool = True) -> list[Record]:
+    """Return the messages in a line: several where processes wrote at once, none in other text."""
+    marks = [match.span() for match in _PREFIX.finditer(line)]
+    found = [
+        Record(line[start:end], whole=False) for (_, start), (end, _) in itertools.pairwise(marks)
+    ]
+    if marks:
+        found.append(Record(line[marks[-1][1] :], whole=ended))
+    return found
+
+
+def problem_keys(record: Record) -> Iterator[tuple[bytes, bool]]:
+    """Yield what looks like a convolution's key, and whether it is known to be whole.
+
+    All such keys hold the name of a layout, and stand behind a blank.
+    """
+    text = record.text
+    layout = text.find(b"HW")
+    while layout >= 0:
+        match = _KEY.match(text, text.rfind(b" ", 0, layout) + 1)
+        end = layout + 1
+        if match is not None and match.end() > layout:
+            end = match.end()
+            yield match[0], record.whole or end < len(text)
+        layout = text.find(b"HW", end)
+
+
+def missed_kernel(record: Record) -> str | None:
+    """Return the file name of the kernel that was looked for in vain, if it is about one."""
+    match = _MISSED.search(record.text)
+    return match[1].decode() if match is not None else None
+
+
+def other_key(record: Record) -> tuple[bytes, str] | None:
+    """Return key and solver, if it is about an invoker; the key may be of any primitive."""
+    match = _REGISTERED.search(record.text)
+    return (match[1], match[2].decode()) if match is not None else None
