@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 
 import pytest
 from hypothesis import assume, given
@@ -75,13 +74,7 @@ def test_problem_to_key_to_problem(problem: Problem) -> None:
     assume(not (problem.dtype == "int8" and problem.transposed))  # runs backwards
     key = find_db_key(problem)
     found = read_key(key)
-    assert found is not None
-    assert find_db_key(found) == key
-    plain = untransposed(problem)
-    assert dataclasses.replace(found, layout=plain.layout) == plain
-    if found.layout != plain.layout:  # nothing in the strides tells them apart
-        assert len(key.split("-")) in (15, 17)
-        assert f"-{found.layout}-" in key
+    assert found == untransposed(problem)
 
 
 def test_layouts_guessed_from_strides() -> None:
@@ -91,8 +84,6 @@ def test_layouts_guessed_from_strides() -> None:
     (problem,) = found
     assert problem is not None
     assert problem.layout == "NHWC"
-    (tiny,) = parse("conv -n 2 -c 1 -H 5 -W 1 -k 1 -y 3 -x 1 -p 1 -I NHWC -f NHWC -O NHWC -F 1")
-    assert find_db_key(tiny) == "1-5-1-3x1-1-5-1-2-1x0-1x1-1x1-0-NCHW-FP32-F"
 
 
 @pytest.mark.parametrize(

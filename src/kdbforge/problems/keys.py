@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from kdbforge.errors import InputError, UnsupportedError
 from kdbforge.model.problem import LAYOUTS, Problem
-from kdbforge.problems.layouts import agreed_layout, possible_layout, tensor_lengths
+from kdbforge.problems.layouts import agreed_layout
 from kdbforge.problems.limits import check
 from kdbforge.problems.transposed import untransposed
 
@@ -81,8 +81,8 @@ def read_key(text: str) -> Problem | None:
     is, and it runs the same kernels, so that one is returned. Output pads show only in the sizes.
     Alpha and beta are in network configs alone. A key tells nothing of attributes (deterministic,
     FP16-alt), of strides of tensors that are not packed, and not whether a fusion asked for it.
-    Layouts are those that MIOpen guesses from strides: where lengths of 1 leave a choice, the
-    problem has a layout that MIOpen would take for the same.
+    Where lengths of 1 leave a choice, MIOpen may have guessed its names of layouts from strides;
+    the problem then has the first layout that all three names can stand for.
 
     Raises
     ------
@@ -160,17 +160,23 @@ def _axes(text: str | None) -> tuple[int, ...]:
 
 
 def find_db_key(problem: Problem) -> str:
-    """Return the find-db key that MIOpen has for a problem, if its tensors are packed."""
+    """Return the find-db key that MIOpen has for a problem.
+
+    As 3.5.1 has it for packed tensors that were given their layout. Where lengths of 1 leave a
+    choice, a layout guessed from strides may have another name (HeuristicUpdateLayouts).
+    """
     problem = untransposed(problem)
     x = (problem.in_channels, problem.in_size)
     y = (problem.out_channels, problem.out_size)
     read, written = (x, y) if problem.direction == "fwd" else (y, x)
+    default = problem.layout == LAYOUTS[problem.spatial_dims][0]
+    layouts = (problem.layout,) * (1 if default else 3)
     types = {dtype: name for name, dtype in _DTYPES.items()}
     letters = {direction: letter for letter, direction in _DIRECTIONS.items()}
     words = (
         *(read[0], *read[1], _crossed(problem.filter_size), written[0], *written[1]),
         *(problem.batch, _crossed(problem.pads), _crossed(problem.strides)),
-        *(_crossed(problem.dilations), 0, *_written_layouts(problem)),
+        *(_crossed(problem.dilations), 0, *layouts),
         *(types[problem.dtype], letters[problem.direction]),
     )
     groups = f"_g{problem.groups}" if problem.groups != 1 else ""
@@ -179,12 +185,3 @@ def find_db_key(problem: Problem) -> str:
 
 def _crossed(values: Sequence[int]) -> str:
     return "x".join(str(value) for value in values)
-
-
-def _written_layouts(problem: Problem) -> tuple[str, ...]:
-    """Layouts as the key has them (HeuristicUpdateLayouts; it does not know NDHWC)."""
-    lengths = tensor_lengths(problem).values()
-    default = LAYOUTS[problem.spatial_dims][0]
-    if all(possible_layout(default, problem.layout, length) for length in lengths):
-        return (default,)
-    return (problem.layout,) * 3

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kdbforge.model.problem import LAYOUTS, Problem
 
-__all__ = ["agreed_layout", "possible_layout", "tensor_lengths", "written_layout"]
+__all__ = ["agreed_layout", "tensor_lengths", "written_layout"]
 
 _AXES = {2: "NCHW", 3: "NCDHW"}
 
@@ -47,24 +47,8 @@ def written_layout(layout: str, lengths: Sequence[int]) -> str:
     """
     axes = _AXES[len(lengths) - 2]
     length = dict(zip(axes, lengths, strict=True))
-    stride = _strides(layout, lengths)
-    return "".join(sorted(axes, key=lambda axis: (-stride[axis], -length[axis])))
-
-
-def possible_layout(name: str, layout: str, lengths: Sequence[int]) -> bool:
-    """Tell whether a packed tensor of `layout` could be of layout `name`, by its strides alone.
-
-    As MIOpen tells (src/tensor.cpp, IsPossibleLayout): they must not rise along the axes.
-    """
-    stride = _strides(layout, lengths)
-    ordered = [stride[axis] for axis in name]
-    return ordered == sorted(ordered, reverse=True)
-
-
-def _strides(layout: str, lengths: Sequence[int]) -> dict[str, int]:
-    length = dict(zip(_AXES[len(lengths) - 2], lengths, strict=True))
     stride, step = {}, 1
     for axis in reversed(layout):
         stride[axis] = step
         step *= length[axis]
-    return stride
+    return "".join(sorted(axes, key=lambda axis: (-stride[axis], -length[axis])))
