@@ -195,7 +195,7 @@ def test_a_command_that_is_cut_off() -> None:
             assert set(found) <= {problem, *load_text(f"{PREFIX}Storing record: {KEY}\n")}
 
 
-@settings(max_examples=25)
+@settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_lines_of_several_processes(chance: random.Random) -> None:
     """Lines that others run into are noted, and no problem comes of it that was not run."""
@@ -211,6 +211,16 @@ def test_lines_of_several_processes(chance: random.Random) -> None:
     # A command whose key was lost has no output pads.
     unpadded = parse(LINES.replace(" -Y 1 -X 1", "").splitlines()[-1])
     assert {*load_bytes(mixed)} <= {*RUN, *load_bytes(level6(commands=False)), *unpadded}
+
+
+def test_the_rest_of_a_command() -> None:
+    rest = "conv -g 1 -F 1 -t 1\n"
+    for text in (level6() + rest.encode(), rest.encode() + level6()):
+        found = load_bytes(text)
+        assert list(found) == RUN
+        assert notes(found)[0].endswith(
+            ": In a log, a command without `MIOpenDriver` may be the rest of another line"
+        )
 
 
 def test_both_lines_on_one_line() -> None:
@@ -261,6 +271,7 @@ _LINES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(_LINES, st.integers(0, 200), st.binary(max_size=3)), max_size=9))
 def test_no_log_raises_anything_else(parts: list[tuple[bytes, int, bytes]]) -> None:
     data = b"".join(line[:cut] + noise + line[cut:] + b"\n" for line, cut, noise in parts)

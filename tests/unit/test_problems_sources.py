@@ -248,7 +248,7 @@ def test_the_first_unread_line_is_named() -> None:
 
 
 def test_a_log_may_begin_with_other_text_and_commands() -> None:
-    assert len(load_text("hello\nconv -n 1 -F 1\nMIOpen(HIP): Info [x] y\n")) == 1
+    assert len(load_text("hello\n./MIOpenDriver conv -n 1 -F 1\nMIOpen(HIP): Info [x] y\n")) == 1
 
 
 def test_a_hint_for_an_empty_log() -> None:

@@ -34,6 +34,7 @@ class Block:
     """Lines that follow one another, without their ends, colours and byte order mark."""
 
     first: int  # number of the first line
+    text: bytes
     lines: list[bytes]
     ended: bool = True  # the last line has an end
     suspect: bool = False  # some line may be one that `damage` refuses
@@ -77,7 +78,7 @@ def read_blocks(name: str, stream: BinaryIO | TextIO) -> Iterator[Block]:
             yield _block(number, lines)
             number += len(lines)
         if len(pending) > MAX_LINE_BYTES and not skipping:
-            yield Block(number, [pending], ended=False, suspect=True)
+            yield Block(number, pending, [pending], ended=False, suspect=True)
             skipping, pending = True, b""
         data = _read(name, stream)
     if pending and not skipping:
@@ -90,7 +91,7 @@ def _block(first: int, lines: list[bytes], *, ended: bool = True) -> Block:
         text = _ESCAPES.sub(b"", text)
         lines = text.split(b"\n")
     suspect = b"\0" in text or not _is_utf8(text) or len(lines[0]) > MAX_LINE_BYTES
-    return Block(first, lines, ended, suspect)
+    return Block(first, text, lines, ended, suspect)
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -36,6 +36,7 @@ class Found:
     first: int  # line
     is_key: bool = False
     logged: bool = False  # a command, written by libMIOpen itself
+    bare: bool = False  # a command without the program's name
     count: int = 1
 
 
@@ -84,6 +85,8 @@ class TextProblems:
         """
         for block in read_blocks(self._name, stream):
             self._block(block)
+        if self._log:
+            self._drop_bare_commands()
         if self._error is not None and not self._log:
             raise self._error
         if self._lines == 0:
@@ -96,6 +99,16 @@ class TextProblems:
                 if self._log
                 else None,
             )
+
+    def _drop_bare_commands(self) -> None:
+        """Leave out what may be the rest of a command that another process broke into two.
+
+        `conv -g 1 -F 1 -t 1` is what follows the flag `-m` in all commands that libMIOpen logs.
+        """
+        for text in [text for text, found in self._found.items() if found.bare]:
+            found = self._found.pop(text)
+            reason = "In a log, a command without `MIOpenDriver` may be the rest of another line"
+            self._refuse(found.first, InputError(reason))
 
     def problems(self) -> Iterator[tuple[Problem, int, str]]:
         """Yield problems, each with a count and its first origin; a problem may come again."""
@@ -137,20 +150,22 @@ class TextProblems:
         return f"{self._name}:{number}"
 
     def _block(self, block: Block) -> None:
-        number = block.first - 1
-        last = number + len(block.lines)
-        for line in block.lines:
-            number += 1
+        quick = self._log and not block.suspect
+        last = len(block.lines) - 1
+        for index in logs.lines_to_read(block.text, block.lines) if quick else range(last + 1):
+            number, line = block.first + index, block.lines[index]
             if block.suspect and (reason := block.damage(line)) is not None:
                 self._refuse_bytes(number, line, reason)
             elif logs.MENTION in line:
-                if not self._log or logs.is_interesting(line):
-                    self._mention(number, line, ended=block.ended or number < last)
+                self._mention(number, line, ended=block.ended or index < last)
             elif not self._log or _MAY_BE_COMMAND.match(line):
                 self._line(number, line)
-        self._lines = last
-        if self._binary_line and not self._log and last - self._binary_line > _PATIENCE_LINES:
-            assert self._error is not None
+        self._lines = block.first + last
+        if self._binary_line and not self._log:
+            self._lose_patience()
+
+    def _lose_patience(self) -> None:
+        if self._error is not None and self._lines - self._binary_line > _PATIENCE_LINES:
             raise self._error
 
     def _mention(self, number: int, line: bytes, *, ended: bool) -> None:
@@ -251,7 +266,8 @@ class TextProblems:
             line = read_line(text)
             self._log = self._log or line.log
             if line.kind is Kind.COMMAND:
-                self._found[raw] = Found(tuple(problems_of(line)), number)
+                bare = b"MIOpenDriver" not in raw
+                self._found[raw] = Found(tuple(problems_of(line)), number, bare=bare)
             elif line.kind is Kind.TEXT and self._error is None and not self._log:
                 self._keep(number, not_a_command(text), text)
         except (UnsupportedError, UnknownNameError) as error:
