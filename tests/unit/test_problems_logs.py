@@ -128,6 +128,10 @@ WAYS: dict[str, Callable[[bytes], bytes]] = {
     "torchrun": lambda line: b"[rank3]: " + line,
     "containerd": lambda line: b"2026-01-02T03:04:05.678901234Z stderr F " + line,
     "journal": lambda line: b"Jan 02 03:04:05 host python[4711]: " + line,
+    "docker": lambda line: (
+        b'{"log":"%s\\n","stream":"stderr","time":"2026-01-02T03:04:05.6Z"}'
+        % line.replace(b'"', b'\\"')
+    ),
     "progress bar": lambda line: b" 50%|#####     | 1/2 [00:01<00:01]\r" + line,
 }
 

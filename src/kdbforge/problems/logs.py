@@ -33,8 +33,10 @@ _PREFIX = re.compile(rb"MIOpen\((?:HIP|OpenCL)\) *[0-9.]*: ")
 _WORDS = (b"HW", b"MIOpenDriver", b"nable to load b", b" and solver ")
 #: A find-db key, a network config or what looks like them.
 _KEY = re.compile(rb"[0-9]+[-x][0-9][0-9A-Za-z_-]*")
+#: What follows a line that Docker keeps in its own logs, as a text in JSON.
+_JSON_END = b'\\n",'
 #: src/binary_cache.cpp, LoadBinary.
-_MISSED = re.compile(rb'Unable to load binary for: "([^"]+)"; args: ')
+_MISSED = re.compile(rb'Unable to load binary for: \\?"([^"\\]+)\\?"; args: ')
 #: src/invoker_cache.cpp, Register: once for each problem and solver.
 _REGISTERED = re.compile(rb"Invoker registered for algorithm (.+) and solver (\S+)$")
 
@@ -76,7 +78,9 @@ class Note:
         """The note in one sentence."""
         one, many = KINDS[self.kind]
         what = one if self.count == 1 else f"{self.count:,} {many}"
-        return f"{what}, first at {self.first}: {', '.join(self.examples)}"
+        # The line that is named has the first of the reasons; a driver line is a long example.
+        few = self.kind in ("damaged-lines", "output-pads")
+        return f"{what}, first at {self.first}: {', '.join(self.examples[: 1 if few else None])}"
 
 
 def lines_to_read(text: bytes, lines: Sequence[bytes]) -> list[int]:
@@ -98,6 +102,8 @@ def lines_to_read(text: bytes, lines: Sequence[bytes]) -> list[int]:
 
 def records(line: bytes, *, ended: bool = True) -> list[Record]:
     """Return the messages in a line: several where processes wrote at once, none in other text."""
+    if _JSON_END in line:
+        line, ended = line[: line.find(_JSON_END)], True
     start = line.find(_MARK)
     if line.find(_MARK, start + 1) < 0:  # by far the most
         prefix = _PREFIX.match(line, start) if start >= 0 else None

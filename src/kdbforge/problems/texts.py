@@ -131,15 +131,14 @@ class TextProblems:
                 yield logs.Note(kind, self._name, tally.count, first, tuple(tally.examples))
 
     def _unsure_pads(self) -> _Tally:
-        """Transposed convolutions of which only commands tell, which have no output pads."""
-        unsure: dict[Problem, int] = {}
+        """Count the transposed convolutions whose output pads no key tells."""
         keyed = self._named(by_key=True)
         meant = as_logged(self._named(by_key=False), keyed)
+        unsure: dict[Problem, int] = {}
         for found in self._found.values():
-            for problem in found.problems:
-                if not problem.transposed or not found.logged or max(problem.strides) == 1:
-                    continue
-                if untransposed(problem) not in keyed and problem not in meant:
+            for problem in found.problems if found.logged else ():
+                told = problem in meant or untransposed(problem) in keyed
+                if problem.transposed and not told and max(problem.strides) > 1:
                     unsure.setdefault(problem, found.first)
         tally = _Tally()
         for problem, first in unsure.items():
