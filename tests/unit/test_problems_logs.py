@@ -235,6 +235,34 @@ def test_both_lines_on_one_line() -> None:
     assert notes(found) == ["1 damaged line skipped, first at <stdin>:1: The line is cut off"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["HW", " 1-1HW", "MIOpen(", "MIOpen(HIP): ", "Invoker registered for algorithm ",
+     " and solver ", "Command [x] ./bin/MIOpenDriver ", 'Unable to load binary for: "', "conv -n ",
+     "A=1 "],
+)  # fmt: skip
+def test_long_lines_of_hostile_words(words: str) -> None:
+    """Each is read in a time that grows with its length, not with the square of it."""
+    line = words * (400_000 // len(words))
+    found = load_bytes(level6() + f"MIOpen(HIP): Info [x] {line}\n{line}\n".encode())
+    assert list(found) == RUN
+
+
+class Short(io.BytesIO):
+    """A stream that gives few bytes at a time, as a pipe may."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(min(97, size or 0))
+
+
+def test_short_reads() -> None:
+    data = b"\0\n" + level6() + b"x" * (2**20 + 200) + b"\n" + level6()
+    found = load(["-"], stdin=io.TextIOWrapper(Short(data)))
+    expected = load_bytes(data)
+    assert found == expected
+    assert notes(found)[0].startswith("2 damaged lines skipped, first at <stdin>:1: it holds")
+
+
 # What is no log.
 
 

@@ -30,15 +30,17 @@ _MARK = b"MIOpen("
 _PREFIX = re.compile(rb"MIOpen\((?:HIP|OpenCL)\) *[0-9.]*: ")
 #: All lines worth a closer look hold a driver command, a layout's name, as the keys of
 #: convolutions do, or a part of one of the two messages below.
-_WORDS = (b"HW", b"MIOpenDriver", b"nable to load b", b" and solver ")
+_WORDS = (b"HW", b"MIOpenDriver", b"Unable to load binary for: ", b" and solver ")
 #: A find-db key, a network config or what looks like them.
 _KEY = re.compile(rb"[0-9]+[-x][0-9][0-9A-Za-z_-]*")
+_MAX_KEY_BYTES = 400
 #: What follows a line that Docker keeps in its own logs, as a text in JSON.
 _JSON_END = b'\\n",'
 #: src/binary_cache.cpp, LoadBinary.
 _MISSED = re.compile(rb'Unable to load binary for: \\?"([^"\\]+)\\?"; args: ')
 #: src/invoker_cache.cpp, Register: once for each problem and solver.
-_REGISTERED = re.compile(rb"Invoker registered for algorithm (.+) and solver (\S+)$")
+_REGISTERED = b"Invoker registered for algorithm "
+_SOLVER = b" and solver "
 
 
 #: Kinds of notes, and how to say one and many of them.
@@ -124,7 +126,8 @@ def problem_keys(record: Record) -> Iterator[tuple[bytes, bool]]:
     text = record.text
     layout = text.find(b"HW")
     while layout >= 0:
-        match = _KEY.match(text, text.rfind(b" ", 0, layout) + 1)
+        blank = text.rfind(b" ", max(0, layout - _MAX_KEY_BYTES), layout)
+        match = _KEY.match(text, blank + 1) if blank >= 0 else None
         end = layout + 1
         if match is not None and match.end() > layout:
             end = match.end()
@@ -140,5 +143,6 @@ def missed_kernel(record: Record) -> str | None:
 
 def other_key(record: Record) -> tuple[bytes, str] | None:
     """Return key and solver, if it is about an invoker; the key may be of any primitive."""
-    match = _REGISTERED.search(record.text)
-    return (match[1], match[2].decode()) if match is not None else None
+    _, found, rest = record.text.partition(_REGISTERED)
+    key, _, solver = rest.rpartition(_SOLVER)
+    return (key, solver.decode()) if found and key else None

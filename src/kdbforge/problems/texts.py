@@ -199,7 +199,7 @@ class TextProblems:
                     self._key(number, key)
         if b" and solver " in text:
             self._other_key(number, record)
-        elif b"nable to load b" in text:
+        elif b"Unable to load binary for: " in text:
             kernel = logs.missed_kernel(record)
             if kernel is not None and hash(text) not in self._missed:
                 self._missed.add(hash(text))
