@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
+from rich.markup import escape
 
 from kdbforge.cli.console import console, emit_json
 from kdbforge.errors import InputError
@@ -46,19 +47,22 @@ def suite_options(command: Command) -> Command:
 def load_problems(
     sources: Sequence[str], batch: str | None, dtype: str | None, direction: str | None
 ) -> ProblemList:
-    """Load the problems that the words of `problem_options` ask for.
+    """Load the problems that the words of `problem_options` ask for; tell of what logs lack.
 
     Raises
     ------
     InputError
         As `kdbforge.problems.load`, or if a batch size is not a number.
     """
-    return load(
+    found = load(
         sources,
         batch=None if batch is None else [_batch_size(word, batch) for word in _listed(batch)],
         dtypes=None if dtype is None else _listed(dtype),
         directions=None if direction is None else _listed(direction),
     )
+    for note in found.notes:
+        console.print(f"[yellow]note:[/] {escape(note.text)}")
+    return found
 
 
 def _listed(text: str) -> list[str]:
@@ -102,8 +106,10 @@ def problems(
     """List the problems found in SRC..., each once, as MIOpenDriver command lines.
 
     SRC is a file of MIOpenDriver command lines, a log of a program that ran with
-    MIOPEN_ENABLE_LOGGING_CMD=1, `-` for standard input, or `suite:NAME` for a network that comes
-    with kdbforge; `suite:` lists these. --batch, --dtype and --direction are for suites.
+    MIOPEN_ENABLE_LOGGING_CMD=1 or MIOPEN_LOG_LEVEL=6 (or 5, where it called Find), `-` for
+    standard input, or `suite:NAME` for a network that comes with kdbforge; `suite:` lists these.
+    --batch, --dtype and --direction are for suites. What a log holds that is damaged or not
+    supported is left out, and said so.
 
     \b
     Example:
@@ -139,6 +145,7 @@ def _as_json(found: ProblemList) -> dict[str, Any]:
     return {
         "digest": found.digest,
         "found": found.total,
+        "notes": [dataclasses.asdict(note) for note in found.notes],
         "problems": [
             {
                 "line": driver_line(problem),

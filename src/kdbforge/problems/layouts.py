@@ -1,4 +1,4 @@
-"""Which layout a command line means, given the names that MIOpen itself writes in its logs."""
+"""Which layout a command line or key means, given the names that MIOpen itself writes in logs."""
 
 from __future__ import annotations
 

@@ -38,7 +38,16 @@ def _split_bnorm(values: Values) -> Sequence[Values]:
     forw, back = values.number("forw"), values.number("back")
     if forw == 0 and back == 0:
         forw = 1
+    values = _with_short_layout(values)
     return (values.replaced(forw=str(forw), back="0" if forw else "1"),)
+
+
+def _with_short_layout(values: Values) -> Values:
+    """Leave out a layout that is the default one."""
+    default = "NCDHW" if values.number("in_d") else "NCHW"
+    if values.text("layout") and len(values.text("layout")) != len(default):
+        raise InputError(f"Layout `{values.text('layout')}` does not fit the tensor")
+    return values.replaced(layout="") if values.text("layout") == default else values
 
 
 def _logged_bnorm(values: Values) -> Values:
@@ -48,7 +57,7 @@ def _logged_bnorm(values: Values) -> Values:
 
 def _split_layernorm(values: Values) -> Sequence[Values]:
     _check_normalized_dim(values, 5 if values.number("in_d") else 4)
-    return split_by_forw(1, 2)(values)
+    return split_by_forw(1, 2)(_with_short_layout(values))
 
 
 def _check_normalized_dim(values: Values, dims: int) -> None:
