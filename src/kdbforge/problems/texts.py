@@ -116,7 +116,8 @@ class TextProblems:
         """Yield problems, each with a count and its first origin; a problem may come again."""
         meant: dict[Problem, Convolution] = {}
         if self._log:
-            meant = {**as_logged(self._named(by_key=False), self._named(by_key=True))}
+            known = as_logged(self._named(by_key=False), self._named(by_key=True))
+            meant = dict[Problem, Convolution](known.items())
         for found in self._found.values():
             for problem in found.problems:
                 yield meant.get(problem, problem), found.count, self._origin(found.first)
