@@ -1,0 +1,173 @@
+"""Writes docs/coverage.md: what of each libMIOpen kdbforge can be asked for, and what compiles.
+
+Everything in it comes from runs of the real libraries and the real compiler; only the reasons why
+a kernel file is out of reach are known from MIOpen's sources.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kdbforge import BuildOptions, Plan, Toolchain, compile_jobs_of, find_toolchain, plan
+from kdbforge.files import write_whole
+from kdbforge.model.policy import find_policy
+from kdbforge.model.problem import Convolution, Problem
+from kdbforge.problems.primitives import PRIMITIVES
+
+GPUS = ("gfx906_60", "gfx90a_104", "gfx1030_36", "gfx1100_48", "gfx1201_32")
+#: NORMAL without the find-db, and every solution of immediate mode.
+POLICY = find_policy("all")
+_EMBEDDED = re.compile(rb"(?<=\0)[A-Za-z0-9_]+\.(?:cl|cpp)(?=\0)")
+#: Why no problem asks for a kernel file: by the start of its name, from MIOpen's sources.
+REASONS = (
+    ("MIOpenCheckNumerics", "only with `MIOPEN_CHECK_NUMERICS` set"),
+    ("MIOpenVecAdd", "only in MIOpen's own tests"),
+    ("fp8_naive_conv", "8-bit floats, which kdbforge's problems do not have"),
+    ("general_tensor_reorder", "only in MIOpen's tests and with removed assembly kernels"),
+    ("batched_transpose", "only with removed assembly kernels and absent CK ones"),
+    ("wrw_reduction_hip", "only with removed assembly kernels"),
+    ("convolution_forward_implicit_gemm_v6r1", "switched off in MIOpen (WORKAROUND_SWDEV_411729)"),
+)
+
+
+def main() -> int:
+    """Plan and compile, and write the document."""
+    options = _parse()
+    toolchains = [find_toolchain(name) for name in options.toolchain or [None]]
+    sections = [_header()]
+    plans = [_planned(toolchain, options.problems) for toolchain in toolchains]
+    sections.append(_primitives(toolchains, plans))
+    for toolchain, made in zip(toolchains, plans, strict=True):
+        sections.append(_kernels(toolchain, made, options.store))
+    with write_whole(options.output) as file:
+        file.write("\n".join(sections).encode())
+    return 0
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    here = Path(__file__).parent
+    parser.add_argument("--toolchain", action="append", help="may be repeated")
+    parser.add_argument("--problems", type=Path, default=here / "kernels.txt")
+    parser.add_argument("--store", type=Path, default=Path("build/store"))
+    parser.add_argument("--output", type=Path, default=here.parent / "docs" / "coverage.md")
+    return parser.parse_args()
+
+
+def _header() -> str:
+    return (
+        "# What can be planned and compiled\n\n"
+        "Written by `bench/coverage.py` from runs of the real libraries on virtual GPUs, policy\n"
+        f"`{POLICY.name}`, with the problems in `bench/kernels.txt`.\n"
+    )
+
+
+def _planned(toolchain: Toolchain, problems: Path) -> Plan:
+    return plan([str(problems)], GPUS, toolchain=toolchain, policy=POLICY.name)
+
+
+def _name(problem: Problem) -> str:
+    return "conv" if isinstance(problem, Convolution) else problem.primitive
+
+
+def _primitives(toolchains: Sequence[Toolchain], plans: Sequence[Plan]) -> str:
+    """A row for each primitive, a column for each library: problems planned, of those tried."""
+    heads = [f"MIOpen {toolchain.miopen_version}" for toolchain in toolchains]
+    rows = [f"| command | primitive | {' | '.join(heads)} |", "|---" * (2 + len(heads)) + "|"]
+    columns = [_outcomes(made) for made in plans]
+    for name in ("conv", *sorted(PRIMITIVES)):
+        title = "convolution" if name == "conv" else PRIMITIVES[name].title
+        rows.append(f"| `{name}` | {title} | {' | '.join(c[name] for c in columns)} |")
+    return (
+        "\n## Primitives\n\nProblems that were planned, of those tried on "
+        f"{len(GPUS)} GPUs, and MIOpen's word on the others.\n\n" + "\n".join(rows) + "\n"
+    )
+
+
+def _outcomes(made: Plan) -> dict[str, str]:
+    tried = Counter(_name(problem) for problem in made.problems)
+    failed: dict[str, Counter[str]] = defaultdict(Counter)
+    for gpu in made.gpus:
+        for problem, why in sorted(
+            {(u.problem, _why(u.absent, u.log, u.reason)) for u in gpu.unplanned}
+        ):
+            failed[_name(made.problems[problem])][why] += 1
+    return {
+        name: _cell(tried[name] * len(made.gpus), failed[name]) for name in ("conv", *PRIMITIVES)
+    }
+
+
+def _why(absent: str, log: str, reason: str) -> str:
+    if absent:
+        return f"no `{absent}`"
+    last = log.strip().splitlines()[-1:] or [reason]
+    return re.sub(r"^.*\.[ch]pp:\d+: ", "", last[0]).strip()
+
+
+def _cell(tried: int, failed: Counter[str]) -> str:
+    if not tried:
+        return "not tried"
+    text = f"{tried - sum(failed.values())} of {tried}"
+    return "; ".join((text, *(f"{count} x {why}" for why, count in failed.most_common(2))))
+
+
+def _kernels(toolchain: Toolchain, made: Plan, store: Path) -> str:
+    """A row for each kernel file in the library, a column for each GPU."""
+    compiled = _compiled(toolchain, made, store)
+    embedded = sorted(
+        {name.decode() for name in _EMBEDDED.findall(toolchain.libmiopen.read_bytes())}
+    )
+    rows = [f"| kernel file | {' | '.join(GPUS)} |", "|---" * (1 + len(GPUS)) + "|"]
+    missing = []
+    for file in embedded:
+        cells = [compiled[gpu.requested].get(file, "") for gpu in made.gpus]
+        if any(cells):
+            rows.append(f"| `{file}` | {' | '.join(cell or '-' for cell in cells)} |")
+        else:
+            missing.append(file)
+    reached = len(embedded) - len(missing)
+    return (
+        f"\n## Kernel files of MIOpen {toolchain.miopen_version}\n\n"
+        f"{reached} of the {len(embedded)} kernel files in the library are asked for. In the\n"
+        "table: `yes` it compiled, `-` no problem asked for it on this GPU.\n\n"
+        + "\n".join(rows)
+        + "\n\n"
+        + "\n".join(_reasons(missing))
+        + "\n"
+    )
+
+
+def _reasons(missing: Sequence[str]) -> Iterator[str]:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for file in missing:
+        known = (why for start, why in REASONS if file.startswith(start))
+        groups[next(known, "no problem was found that asks for it")].append(file)
+    yield f"The other {len(missing)}:\n"
+    for why, files in sorted(groups.items()):
+        yield f"- {why}: " + ", ".join(f"`{file}`" for file in files)
+
+
+def _compiled(toolchain: Toolchain, made: Plan, store: Path) -> dict[str, dict[str, str]]:
+    """Compile one job of each kernel file for each GPU; what came of it."""
+    chosen: dict[tuple[str, str], str] = {}
+    for gpu in made.gpus:
+        for record in gpu.records:
+            chosen.setdefault((gpu.requested, record.kernel_name.removesuffix(".o")), record.job)
+    jobs = {key: made.jobs[key] for key in chosen.values()}
+    some = dataclasses.replace(made, jobs=jobs)
+    report = compile_jobs_of(some, toolchain=toolchain, store=store, options=BuildOptions(POLICY))
+    failures = {failure.key: failure.reason for failure in report.failures}
+    table: dict[str, dict[str, str]] = {gpu.requested: {} for gpu in made.gpus}
+    for (gpu_name, file), key in chosen.items():
+        table[gpu_name][file] = failures.get(key, "yes")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())
