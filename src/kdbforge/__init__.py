@@ -8,6 +8,7 @@ from kdbforge.api import (
     open_store,
     plan,
     prove,
+    rebuild,
 )
 from kdbforge.build import BuildOptions, BuildReport, Observer
 from kdbforge.errors import KdbforgeError
@@ -17,6 +18,7 @@ from kdbforge.model.policy import POLICIES, Policy
 from kdbforge.model.problem import Problem
 from kdbforge.model.proof import Miss, Proof
 from kdbforge.model.toolchain import Toolchain
+from kdbforge.rebuild import RebuildObserver, RebuildOptions, RebuildReport, Rebuilt, Verdict
 
 __version__ = "0.1.0"
 
@@ -32,7 +34,12 @@ __all__ = [
     "Policy",
     "Problem",
     "Proof",
+    "RebuildObserver",
+    "RebuildOptions",
+    "RebuildReport",
+    "Rebuilt",
     "Toolchain",
+    "Verdict",
     "__version__",
     "build",
     "compile_jobs_of",
@@ -41,4 +48,5 @@ __all__ = [
     "open_store",
     "plan",
     "prove",
+    "rebuild",
 ]

@@ -163,7 +163,10 @@ def _compare(their: _Side, our: _Side, packing: tuple[str, ...]) -> Comparison:
     notes = (*packing, *_notes(their, our))
     if not differences:
         return Comparison(Likeness.SAME_CODE, notes=notes)
-    other_source = not _same_code(their, our) and _other_source(their, our, interface)
+    # Code that is the same can have other names, but not other arguments.
+    renamed = their.descriptors.keys() != our.descriptors.keys()
+    other_code = renamed or not _same_code(their, our)
+    other_source = other_code and _other_source(their, our, interface)
     return Comparison(Likeness.OTHER_CODE, differences, notes, differing, other_source)
 
 
