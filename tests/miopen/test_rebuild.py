@@ -27,6 +27,7 @@ from kdbforge import (
 )
 from kdbforge.codeobject.compare import Likeness, compare_objects
 from kdbforge.compiler import compile_jobs
+from kdbforge.compiler.codediff import diff_code
 from kdbforge.kdb.record import Record
 from kdbforge.kdb.writer import write_kdb
 from kdbforge.miopen.replay import ReplayOptions, replay
@@ -293,6 +294,21 @@ def test_a_job_that_does_not_compile(lab: Lab, tmp_path: Path) -> None:
     assert found.reasons[0] == "The compiler fails: compiler error"
 
 
+def test_the_difference_is_told_by_instructions(toolchain: Toolchain) -> None:
+    navi = (Path(__file__).parents[1] / "unit" / "data" / "scale_gfx1030.co").read_bytes()
+    start = 0x600  # of its code, in the file
+    other = navi[:start] + b"\xff" * 4 + navi[start + 4 :]
+    (found,) = diff_code(toolchain, other, navi, ["kf_scale"])
+    assert (found.name, found.note) == ("kf_scale", "")
+    assert found.lines[:3] == ("@@ -0 +0 @@", "-(no instruction: ffffffff)", "+s_clause 0x1")
+    assert all(line.startswith(" ") for line in found.lines[3:])
+    # gfx941, which the compiler does not know any more
+    unknown = other[:48] + b"\x4b\x05\x00\x00" + other[52:]
+    (found,) = diff_code(toolchain, unknown, navi, ["kf_scale"])
+    assert found.lines == ()
+    assert found.note.startswith("The disassembler failed")
+
+
 # Objects of one source that the linker lays out differently
 
 _ARGUMENT, _LONGER = b"number", b"number_of_the_elements_to_be_scaled_in_all_rows"
@@ -364,6 +380,17 @@ def test_on_the_command_line(lab: Lab, kdbforge: Run, small: Path, tmp_path: Pat
     found = json.loads(good.stdout)
     assert (found["reproduced"], found["counts"]["identical"]) == (True, 1)
     assert (found["records"][0]["verdict"], found["records"][0]["way"]) == ("identical", "plan")
+    assert "warning" not in good.stderr
+    manifest = {
+        "toolchain": {**dataclasses.asdict(lab.plan.toolchain), "fingerprint": "0" * 64},
+        "schema": 1, "policy": "default", "problems": {"count": 3}, "environment": {},
+        "files": [], "gpus": [], "missing": [], "proofs": [],
+    }  # fmt: skip
+    path.with_suffix(".manifest.json").write_text(json.dumps(manifest))
+    other = kdbforge("kdb", "rebuild", path, *common, "--kernel", "*.cl", "-q")
+    assert (other.returncode, other.stdout, other.stderr) == (0, "", "")
+    other = kdbforge("kdb", "rebuild", path, *common, "--kernel", "*.cl")
+    assert f"built with `{lab.toolchain.name}`, which is not this toolchain" in other.stderr
     for wrong in (["--kernel", "no*"], ["--gpu", "gfx9"], ["--plan", small]):
         bad = kdbforge("kdb", "rebuild", path, *wrong)
         assert (bad.returncode, bad.stdout) == (2, ""), bad.stderr

@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.markup import escape
 
 from kdbforge import api
-from kdbforge.cli.console import emit_json
+from kdbforge.cli.console import console, emit_json
 from kdbforge.cli.kdb.records import kdb_argument, printable
 from kdbforge.cli.observe import ConsoleObserver
 from kdbforge.cli.options import Settings, common_options, jobs_option
 from kdbforge.cli.problems import load_problems, suite_options
 from kdbforge.compiler.report import Progress
+from kdbforge.errors import InputError
+from kdbforge.model.toolchain import Toolchain
+from kdbforge.package.manifest import manifest_path, read_manifest
 from kdbforge.planner.planfile import read_plan
 from kdbforge.problems import SUITES
 from kdbforge.problems.suites import PREFIX
@@ -113,6 +117,7 @@ def rebuild(
     )
     every_suite = [f"{PREFIX}{name}" for name in SUITES]
     toolchain = api.find_toolchain(settings.toolchain)
+    _warn_of_toolchain(file, toolchain)
     with _Observer() as observer:
         report = api.rebuild(
             file,
@@ -130,6 +135,23 @@ def rebuild(
         for line in _lines(report, verbose=settings.verbose):
             click.echo(line)
     return 0 if report.reproduced else 1
+
+
+def _warn_of_toolchain(file: Path, toolchain: Toolchain) -> None:
+    """Say if the manifest beside the file names another toolchain; nothing else is believed."""
+    path = manifest_path(file)
+    if not path.is_file():
+        return
+    try:
+        made_with = read_manifest(path).toolchain
+    except InputError as error:
+        console.print(f"[yellow]warning:[/] {escape(error.message)}")
+        return
+    if made_with.fingerprint != toolchain.fingerprint:
+        console.print(
+            f"[yellow]warning:[/] {escape(f'`{path.name}` says that it was built with ')}"
+            + escape(f"`{made_with.name}`, which is not this toolchain; its code may be another")
+        )
 
 
 def _lines(report: RebuildReport, *, verbose: bool) -> Iterator[str]:
