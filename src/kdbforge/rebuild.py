@@ -136,7 +136,6 @@ class _Group:
     derivation: Derivation
     rows: dict[Key, list[Row]]
     reasons: dict[Key, str] = field(default_factory=dict)  # why a key is not looked for
-    tried: set[str] = field(default_factory=set)  # jobs by analogy
     guesses: dict[Key, str] = field(default_factory=dict)  # what came of those in vain
 
 
@@ -311,13 +310,11 @@ class _Rebuild:
 
     def _guess(self, group: _Group) -> None:
         """Try jobs by analogy for keys that no problem asked for; equal results settle them."""
-        found = group.derivation.by_analogy()
-        fresh = {key: derived for key, derived in found.items() if derived.key not in group.tried}
-        if not fresh:
+        guessed = group.derivation.by_analogy()
+        if not guessed:
             return
-        group.tried.update(derived.key for derived in fresh.values())
-        self._compile(list(fresh.values()), [group], self._observer.trying)
-        for key, derived in fresh.items():
+        self._compile(list(guessed.values()), [group], self._observer.trying)
+        for key, derived in guessed.items():
             try:
                 outcomes = [self._compare(row, derived) for row in group.rows[key]]
             except DatabaseError as error:

@@ -105,6 +105,7 @@ def test_the_same_code(data: bytes, note: str | None) -> None:
         (in_note(b".name\xa8kf_scale", b".name\xa8kf_scalf"), "The metadata says something else"),
         (in_note(b"_segment_size\x0c", b"_segment_size\x0d"), "The metadata says something else"),
         (overlapping(), "Its segments overlap"),
+        (patched(0x478 + 72, NAVI[0x478 + 48 : 0x478 + 52]), "It exports a symbol twice"),
         (patched(section_header(12) + 4, bytes([SHT_RELA])), "The relocations differ"),
         (swapped(b"kf_scale", b"kf_scalf"), "Only the record has kernel `kf_scalf`"),
     ],

@@ -80,6 +80,7 @@ class _Side:
     """One object, with what is compared of it."""
 
     image: Image
+    exported: tuple[Symbol, ...]
     code: tuple[Segment, ...]  # executable segments
     descriptors: Mapping[str, Symbol]
     functions: Mapping[str, bytes]
@@ -90,9 +91,10 @@ class _Side:
     @classmethod
     def read(cls, data: bytes) -> _Side:
         image = read_image(data)
-        exported = list(image.symbols())
+        exported = tuple(image.symbols())
         return cls(
             image,
+            exported,
             tuple(segment for segment in image.segments if segment.loaded and segment.executable),
             {
                 symbol.name.removesuffix(".kd"): symbol
@@ -122,7 +124,7 @@ class _Side:
         """Name and kind of all that is exported, but for the digest of the source."""
         return {
             (symbol.name, symbol.kind)
-            for symbol in self.image.symbols()
+            for symbol in self.exported
             if not symbol.name.startswith(_CUID)
         }
 
@@ -198,6 +200,8 @@ def _interface(their: _Side, our: _Side) -> Iterator[str]:
 def _others(their: _Side, our: _Side, differing: tuple[str, ...]) -> Iterator[str]:
     """All other differences that count."""
     yield from _header(their.image, our.image)
+    if len({symbol.name for symbol in their.exported}) != len(their.exported):
+        yield "It exports a symbol twice"
     if differing:
         yield f"The code is another for {_listed('function', differing)}"
     elif not _same_code(their, our):

@@ -58,6 +58,7 @@ class Derivation:
         self.blobs: dict[str, bytes] = {}  # inputs of all jobs that are handed out
         self._fingerprint = fingerprint
         self._known: dict[str, tuple[str, Job]] = {}  # by kernel_name: args and job
+        self._offered: set[Key] = set()
 
     def take(self, plan: Plan, way: Way) -> None:
         """Take the jobs of open keys from a plan of this toolchain; others only as models."""
@@ -77,11 +78,15 @@ class Derivation:
             self.blobs.update((digest, plan.blobs[digest]) for digest in job.digests())
 
     def by_analogy(self) -> dict[Key, Derived]:
-        """Jobs for open keys whose kernel file is known from another key; they stay open."""
+        """Jobs for open keys whose kernel file is known from another key, each offered once.
+
+        The keys stay open.
+        """
         found = {}
-        for key in sorted(self.open):
+        for key in sorted(self.open - self._offered):
             kernel_name, kernel_args = key
             if kernel_name in self._known:
+                self._offered.add(key)
                 job = _with_options(*self._known[kernel_name], kernel_args)
                 if job is not None:
                     found[key] = Derived(job.key(self._fingerprint), job, Way.ANALOGY)
