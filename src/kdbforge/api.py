@@ -260,7 +260,7 @@ def rebuild(
     with work_folder(_temporary(work_dir)) as work:
         return rebuild_database(
             used, Path(kdb), problems.problems, plans, _store(store), work,
-            options or RebuildOptions(workers=os.cpu_count() or 1), observer,
+            options or RebuildOptions(), observer,
         )  # fmt: skip
 
 

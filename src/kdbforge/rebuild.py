@@ -5,6 +5,7 @@ Nothing in the database is believed, and none of its code is run.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class Verdict(Enum):
 class RebuildOptions:
     """How to rebuild; field comments name the command line's flag."""
 
-    workers: int = 1  # -j
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)  # -j
     kernels: tuple[str, ...] = ()  # --kernel: globs of kernel files; none: all
     gpu: Gpu | None = None  # --gpu: whose CU count to plan for; None: that of the file's name
     timeout_s: float = 600.0  # --timeout: wall seconds that one job may take

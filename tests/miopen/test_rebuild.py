@@ -25,9 +25,11 @@ from kdbforge import (
     plan,
     rebuild,
 )
+from kdbforge.cli.main import cli
 from kdbforge.codeobject.compare import Likeness, compare_objects
 from kdbforge.compiler import compile_jobs
 from kdbforge.compiler.codediff import diff_code
+from kdbforge.errors import InputError, ToolchainError
 from kdbforge.kdb.record import Record
 from kdbforge.kdb.writer import write_kdb
 from kdbforge.miopen.replay import ReplayOptions, replay
@@ -361,13 +363,20 @@ def test_constants(lab: Lab, tmp_path: Path) -> None:
 # The command
 
 
-def test_on_the_command_line(lab: Lab, kdbforge: Run, small: Path, tmp_path: Path) -> None:
+def inside(*words: str | Path) -> int:
+    """Exit code of a command run in this process, which spares its start."""
+    return int(cli.main(["kdb", "rebuild", *map(str, words)], standalone_mode=False))
+
+
+def test_on_the_command_line(
+    lab: Lab, kdbforge: Run, small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, plan_path = tmp_path / "gfx906_60.kdb", tmp_path / "small.kdbplan"
     write_plan(lab.plan, plan_path)
     code = lab.compiled(with_option(lab.job(HIP), "-O3", "-O1"), {}, tmp_path)
     write_kdb(path, [lab.record(HIP, code), lab.record(CL)])
-    common = ("--plan", plan_path, "--from", small, "--store", lab.store.root)
-    done = kdbforge("kdb", "rebuild", path, *common)
+    common = (path, "--plan", plan_path, "--from", small, "--store", lab.store.root)
+    done = kdbforge("kdb", "rebuild", *common)
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"different code: record 1  {HIP}  -DMIOPEN_USE_FP16=1")
@@ -375,22 +384,53 @@ def test_on_the_command_line(lab: Lab, kdbforge: Run, small: Path, tmp_path: Pat
     assert lines[-1] == (
         f"{path}: 2 records: 1 identical, 1 different code (toolchain {lab.toolchain.name})"
     )
-    good = kdbforge("kdb", "rebuild", path, *common, "--kernel", "*.cl", "--json")
-    assert good.returncode == 0, good.stderr
-    found = json.loads(good.stdout)
+    assert inside(*common, "--kernel", "*.cl", "--json") == 0
+    output = capsys.readouterr()
+    found = json.loads(output.out)
     assert (found["reproduced"], found["counts"]["identical"]) == (True, 1)
     assert (found["records"][0]["verdict"], found["records"][0]["way"]) == ("identical", "plan")
-    assert "warning" not in good.stderr
+    assert "warning" not in output.err
+
+
+def test_a_manifest_of_another_toolchain(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, plan_path = tmp_path / "gfx906_60.kdb", tmp_path / "small.kdbplan"
+    write_plan(lab.plan, plan_path)
+    write_kdb(path, [lab.record(CL)])
     manifest = {
         "toolchain": {**dataclasses.asdict(lab.plan.toolchain), "fingerprint": "0" * 64},
         "schema": 1, "policy": "default", "problems": {"count": 3}, "environment": {},
         "files": [], "gpus": [], "missing": [], "proofs": [],
     }  # fmt: skip
     path.with_suffix(".manifest.json").write_text(json.dumps(manifest))
-    other = kdbforge("kdb", "rebuild", path, *common, "--kernel", "*.cl", "-q")
-    assert (other.returncode, other.stdout, other.stderr) == (0, "", "")
-    other = kdbforge("kdb", "rebuild", path, *common, "--kernel", "*.cl")
-    assert f"built with `{lab.toolchain.name}`, which is not this toolchain" in other.stderr
-    for wrong in (["--kernel", "no*"], ["--gpu", "gfx9"], ["--plan", small]):
-        bad = kdbforge("kdb", "rebuild", path, *wrong)
-        assert (bad.returncode, bad.stdout) == (2, ""), bad.stderr
+    words = (path, "--plan", plan_path, "--store", lab.store.root)
+    assert inside(*words) == 0
+    output = capsys.readouterr()
+    assert f"built with `{lab.toolchain.name}`, which is not this toolchain" in output.err
+    assert output.out.endswith(f"1 record: 1 identical (toolchain {lab.toolchain.name})\n")
+    assert inside(*words, "-q") == 0
+    output = capsys.readouterr()
+    assert (output.out, output.err) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--kernel", "no*"], "No kernel file of .* fits `no\\*`"),
+        (["--gpu", "gfx9"], "Unknown GPU"),
+        (["--plan", __file__], "is not a whole kdbforge plan"),
+        (["--from", "nowhere.txt"], "Cannot read `nowhere.txt`"),
+    ],
+)
+def test_bad_input(lab: Lab, tmp_path: Path, words: list[str], message: str) -> None:
+    write_kdb(tmp_path / "a.kdb", [lab.record(CL)])
+    with pytest.raises(InputError, match=message):
+        inside(tmp_path / "a.kdb", "--store", lab.store.root, *words)
+
+
+def test_a_plan_of_another_toolchain(lab: Lab, tmp_path: Path) -> None:
+    write_kdb(tmp_path / "a.kdb", [lab.record(CL)])
+    other = dataclasses.replace(lab.plan.toolchain, fingerprint="0" * 64)
+    with pytest.raises(ToolchainError, match="The plan was made with another toolchain"):
+        lab.rebuild(tmp_path / "a.kdb", [dataclasses.replace(lab.plan, toolchain=other)])
