@@ -8,6 +8,7 @@ from kdbforge.api import (
     open_store,
     plan,
     prove,
+    rebuild,
 )
 from kdbforge.build import BuildOptions, BuildReport, Observer
 from kdbforge.errors import KdbforgeError
@@ -17,6 +18,7 @@ from kdbforge.model.policy import POLICIES, Policy
 from kdbforge.model.problem import Convolution, Operation, Problem
 from kdbforge.model.proof import Miss, Proof
 from kdbforge.model.toolchain import Toolchain
+from kdbforge.rebuild import RebuildObserver, RebuildOptions, RebuildReport, Rebuilt, Verdict
 from kdbforge.session import Session
 
 __version__ = "0.1.0"
@@ -35,8 +37,13 @@ __all__ = [
     "Policy",
     "Problem",
     "Proof",
+    "RebuildObserver",
+    "RebuildOptions",
+    "RebuildReport",
+    "Rebuilt",
     "Session",
     "Toolchain",
+    "Verdict",
     "__version__",
     "build",
     "compile_jobs_of",
@@ -45,4 +52,5 @@ __all__ = [
     "open_store",
     "plan",
     "prove",
+    "rebuild",
 ]

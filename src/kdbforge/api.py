@@ -27,8 +27,10 @@ from kdbforge.model.policy import find_policy
 from kdbforge.model.proof import Proof
 from kdbforge.model.toolchain import Toolchain
 from kdbforge.planner.plan import make_plan
-from kdbforge.problems import ProblemList, load
+from kdbforge.problems import SUITES, ProblemList, load
+from kdbforge.problems.suites import PREFIX
 from kdbforge.prover.prove import prove_kdbs
+from kdbforge.rebuild import RebuildObserver, RebuildOptions, RebuildReport, rebuild_database
 from kdbforge.store.store import Store
 from kdbforge.toolchain import registry
 from kdbforge.vgpu.profiles import resolve
@@ -42,6 +44,7 @@ __all__ = [
     "open_store",
     "plan",
     "prove",
+    "rebuild",
 ]
 
 
@@ -162,15 +165,7 @@ def compile_jobs_of(
         If the store or the work folder cannot be used.
     """
     used = _toolchain(toolchain)
-    if used.fingerprint != plan.toolchain.fingerprint:
-        raise ToolchainError(
-            f"The plan was made with another toolchain: `{plan.toolchain.name}`",
-            context=(
-                f"plan:      {plan.toolchain.fingerprint}",
-                f"toolchain: {used.fingerprint} (`{used.name}`)",
-            ),
-            hint="compile with the same toolchain, or plan again",
-        )
+    _check_plan(plan, used)
     options = options or BuildOptions(find_policy(plan.policy))
     with work_folder(_temporary(options.work_dir)) as work:
         return compile_plan(used, plan, _store(store), work, options, observer or Observer())
@@ -229,6 +224,56 @@ def prove(
             )
             for gpu in find_gpus(gpus)
         )  # fmt: skip
+
+
+def rebuild(
+    kdb: Path | str,
+    sources: Sequence[str] | ProblemList | None = None,
+    *,
+    plans: Sequence[Plan] = (),
+    toolchain: Toolchain | str | Path | None = None,
+    store: Store | str | Path | None = None,
+    options: RebuildOptions | None = None,
+    work_dir: Path | str | None = None,
+    observer: RebuildObserver | None = None,
+) -> RebuildReport:
+    """Compile the key of every record of a database again, and compare what comes out.
+
+    Parameters
+    ----------
+    sources
+        Problems that may ask for the keys, as for `plan`; None: all suites.
+    plans
+        Plans of your own with the same toolchain; their jobs are used first, and believed.
+
+    Raises
+    ------
+    ToolchainError
+        If a plan was made with another toolchain.
+    KdbforgeError
+        If the database, a source or the toolchain cannot be used.
+    """
+    used = _toolchain(toolchain)
+    for plan in plans:
+        _check_plan(plan, used)
+    problems = _load([f"{PREFIX}{name}" for name in SUITES] if sources is None else sources)
+    with work_folder(_temporary(work_dir)) as work:
+        return rebuild_database(
+            used, Path(kdb), problems.problems, plans, _store(store), work,
+            options or RebuildOptions(), observer,
+        )  # fmt: skip
+
+
+def _check_plan(plan: Plan, used: Toolchain) -> None:
+    if used.fingerprint != plan.toolchain.fingerprint:
+        raise ToolchainError(
+            f"The plan was made with another toolchain: `{plan.toolchain.name}`",
+            context=(
+                f"plan:      {plan.toolchain.fingerprint}",
+                f"toolchain: {used.fingerprint} (`{used.name}`)",
+            ),
+            hint="compile with the same toolchain, or plan again",
+        )
 
 
 def _load(sources: Sequence[str] | ProblemList) -> ProblemList:

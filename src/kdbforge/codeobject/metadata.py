@@ -20,7 +20,14 @@ import msgpack
 from kdbforge.codeobject.image import Image
 from kdbforge.errors import DatabaseError
 
-__all__ = ["Argument", "KernelMetadata", "Metadata", "decode_metadata", "read_metadata"]
+__all__ = [
+    "Argument",
+    "KernelMetadata",
+    "Metadata",
+    "decode_metadata",
+    "metadata_fields",
+    "read_metadata",
+]
 
 _OWNER = b"AMDGPU"
 _NT_AMDGPU_METADATA = 32
@@ -83,6 +90,26 @@ def read_metadata(image: Image) -> Metadata | None:
     DatabaseError
         If it is damaged, or there are two.
     """
+    content = _note(image)
+    return None if content is None else decode_metadata(content)
+
+
+def metadata_fields(image: Image) -> Mapping[str, Any] | None:
+    """Metadata as it was written, with what `read_metadata` has no place for.
+
+    Raises
+    ------
+    DatabaseError
+        As `read_metadata` does: its values have the types that are known of them.
+    """
+    content = _note(image)
+    if content is None:
+        return None
+    decode_metadata(content)
+    return _unpack(content)
+
+
+def _note(image: Image) -> bytes | None:
     found = [
         note.content
         for note in image.notes()
@@ -90,7 +117,7 @@ def read_metadata(image: Image) -> Metadata | None:
     ]
     if len(found) > 1:
         raise DatabaseError(f"Code object has {len(found)} metadata notes")
-    return decode_metadata(found[0]) if found else None
+    return found[0] if found else None
 
 
 def decode_metadata(content: bytes) -> Metadata:
@@ -101,6 +128,16 @@ def decode_metadata(content: bytes) -> Metadata:
     DatabaseError
         If it is not msgpack, larger than 8 MiB, or a value has the wrong type.
     """
+    root = _unpack(content)
+    target = _get(root, "amdhsa.target", "")
+    return Metadata(
+        version=_numbers(root, "amdhsa.version"),
+        target=target.removeprefix(_TRIPLE),
+        kernels=tuple(_kernel(kernel) for kernel in _maps(root, "amdhsa.kernels")),
+    )
+
+
+def _unpack(content: bytes) -> dict[Any, Any]:
     if len(content) > _MAX_BYTES:
         raise DatabaseError(
             f"Metadata note has {len(content)} bytes; at most {_MAX_BYTES} are read"
@@ -120,12 +157,7 @@ def decode_metadata(content: bytes) -> Metadata:
         raise _damaged(str(error) or type(error).__name__) from None
     if not isinstance(root, dict):
         raise _damaged("it is no map")
-    target = _get(root, "amdhsa.target", "")
-    return Metadata(
-        version=_numbers(root, "amdhsa.version"),
-        target=target.removeprefix(_TRIPLE),
-        kernels=tuple(_kernel(kernel) for kernel in _maps(root, "amdhsa.kernels")),
-    )
+    return root
 
 
 def _kernel(fields: Mapping[str, Any]) -> KernelMetadata:

@@ -18,7 +18,7 @@ from kdbforge.kdb.record import Record
 from kdbforge.kdb.source import Row, Source, check_output, check_records, open_source
 from kdbforge.kdb.writer import write_sorted
 
-__all__ = ["PruneReport", "PruneRules", "Removed", "prune_kdb"]
+__all__ = ["PruneReport", "PruneRules", "Removed", "mentions_kernel_file", "prune_kdb"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class _Pruner:
     def _is_stale(self, file: str) -> bool:
         assert self._rules.library is not None
         if file not in self._stale:
-            self._stale[file] = not _mentions(self._rules.library, file)
+            self._stale[file] = not mentions_kernel_file(self._rules.library, file)
         return self._stale[file]
 
     def _refuse_other_code(self, first: Record, record: Record) -> None:
@@ -215,7 +215,7 @@ def _key(entry: Removed) -> tuple[str, str]:
     return entry.kernel_name, entry.kernel_args
 
 
-def _mentions(library: Path, file: str) -> bool:
+def mentions_kernel_file(library: Path, file: str) -> bool:
     """Whether a library has the name in its bytes.
 
     Every kernel source is embedded under its name, and every solver names its kernel file. A name

@@ -9,7 +9,7 @@ from kdbforge.model.device import Gpu
 from kdbforge.model.toolchain import Toolchain
 from kdbforge.vgpu.profiles import expected_basename
 
-__all__ = ["every_cu_count"]
+__all__ = ["distinct_cu_counts", "every_cu_count"]
 
 
 def every_cu_count(toolchain: Toolchain, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
@@ -30,6 +30,13 @@ def every_cu_count(toolchain: Toolchain, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]
                 str(other), dataclasses.replace(other, requested=str(other), warnings=())
             )
     return tuple(every.values())
+
+
+def distinct_cu_counts(toolchain: Toolchain, gpu: Gpu) -> list[Gpu]:
+    """The same GPU with each CU count for which there is a find-db, and with one that has none."""
+    gpus = every_cu_count(toolchain, [gpu])
+    with_find_db = [other for other in gpus if _has_find_db(toolchain, other)]
+    return [*with_find_db, *[other for other in gpus if other not in with_find_db][:1]]
 
 
 def _has_find_db(toolchain: Toolchain, gpu: Gpu) -> bool:

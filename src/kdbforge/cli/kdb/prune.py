@@ -62,7 +62,8 @@ def prune(
     """Remove records: unwanted or stale ones, damaged ones, and keys that are there twice.
 
     Without -o or --in-place nothing is written, and the report says what would be removed.
-    Damaged records and repeats go in any case.
+    Damaged records and repeats go in any case. --stale goes by names; records of a kernel file
+    that has changed are found by `kdbforge kdb rebuild`.
 
     \b
     Example:

@@ -65,7 +65,8 @@ def verify(
 
     Opens each file as MIOpen would and says which step fails, then unpacks all records and
     checks key, MD5, size, code object, target and kernels. For which GPUs a file is follows
-    from its name. Nothing is written. Exit code 0: nothing is wrong; 1: something is fatal to
+    from its name. Nothing is written. What the code ought to be is not known here; `kdbforge kdb
+    rebuild` compiles it again. Exit code 0: nothing is wrong; 1: something is fatal to
     MIOpen, never hits, or could not be checked; 2: a file could not be read.
 
     \b
