@@ -26,7 +26,7 @@ def weights(name: str, shape: Sequence[int], element: int = FLOAT) -> Any:
     count = 1
     for size in shape:
         count *= size
-    size = 1 if element in (TensorProto.INT8, TensorProto.UINT8) else 4
+    size = helper.tensor_dtype_to_np_dtype(element).itemsize
     return helper.make_tensor(name, element, shape, bytes(count * size), raw=True)
 
 

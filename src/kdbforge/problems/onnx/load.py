@@ -25,7 +25,7 @@ __all__ = [
 #: Protobuf's own limit for one message; larger networks keep their weights in other files.
 MAX_BYTES = 2**31 - 1
 #: Nodes in a file, and nodes walked through when functions and loops are followed.
-MAX_NODES = 200_000
+MAX_NODES = 100_000
 #: How deep graphs may stand within graphs and functions call functions.
 MAX_DEPTH = 32
 #: Older ones lack the type rules that shapes are found with (BatchNormalization, Upsample ...).

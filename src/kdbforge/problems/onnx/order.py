@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
 from collections.abc import Container, Sequence
 from typing import Any
 
@@ -52,15 +52,15 @@ def ordered(nodes: Sequence[Any], available: Container[str], place: str) -> list
 
 def _released(waits: list[int], readers: list[list[int]]) -> list[int]:
     """Indices in an order in which no one waits; `waits` keeps those that are never released."""
-    ready = deque(index for index, count in enumerate(waits) if count == 0)
+    ready = [index for index, count in enumerate(waits) if count == 0]  # sorted: a heap
     order: list[int] = []
     while ready:
-        index = ready.popleft()
+        index = heapq.heappop(ready)
         order.append(index)
         for reader in readers[index]:
             waits[reader] -= 1
             if waits[reader] == 0:
-                ready.append(reader)
+                heapq.heappush(ready, reader)
     return order
 
 

@@ -101,9 +101,10 @@ def scope_of(
     constants = set(stored)
     for node in nodes:
         makers.update((name, node) for name in node.output if name)
-        for name in dict.fromkeys(reads_of(node)):
+        reads = dict.fromkeys(reads_of(node))
+        for name in reads:
             readers.setdefault(name, []).append(node)
-        if all(name in constants for name in node.input) and not node.op_type.startswith("Random"):
+        if constants.issuperset(reads) and not node.op_type.startswith("Random"):
             constants.update(node.output)  # known when the model is compiled
     frozen = {name: tuple(found) for name, found in readers.items()}
     return Scope(makers, frozen, frozenset(outputs), frozenset(constants), values)
