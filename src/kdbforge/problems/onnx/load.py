@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from kdbforge.errors import InputError, UnsupportedError
 from kdbforge.problems.commands import shown
@@ -28,8 +28,8 @@ MAX_BYTES = 2**31 - 1
 MAX_NODES = 100_000
 #: How deep graphs may stand within graphs and functions call functions.
 MAX_DEPTH = 32
-#: Older ones lack the type rules that shapes are found with (BatchNormalization, Upsample ...).
-MIN_OPSET = 7
+#: Older ones are of 2017, and lack rules that shapes are found with. ONNX Runtime wants 7.
+MIN_OPSET = 6
 
 _STANDARD = ("", "ai.onnx")
 _GIT_LFS = b"version https://git-lfs"
@@ -43,7 +43,7 @@ def load_model(path: str) -> Any:
     InputError
         If it cannot be read, is larger than 2 GiB, is no ONNX model, or its graph is too deep.
     UnsupportedError
-        If its opset is older than 7 or newer than the installed package `onnx` knows.
+        If its opset is older than 6 or newer than the installed package `onnx` knows.
     """
     model = onnx.ModelProto()
     data = _read(path)
@@ -53,6 +53,8 @@ def load_model(path: str) -> Any:
         raise _no_model(path, data) from error
     if not model.graph.node and not model.opset_import:
         raise _no_model(path, data)
+    if not _is_text(model):
+        raise InputError(f"`{shown(path)}` holds names that are not UTF-8 text")
     count = _count(model.graph, path, 0)
     for function in model.functions:
         count += _count(function, path, 0)
@@ -74,6 +76,8 @@ def _read(path: str) -> bytes:
             data = file.read(MAX_BYTES + 1)  # what is no regular file has no size
     except OSError as error:
         raise InputError(f"Cannot read `{shown(path)}`: {error.strerror}") from error
+    except ValueError as error:  # a zero byte in the name
+        raise InputError(f"Cannot read `{shown(path)}`: {error}") from error
     if len(data) > MAX_BYTES:
         raise InputError(f"`{shown(path)}` is larger than 2 GiB")
     if not data:
@@ -85,6 +89,20 @@ def _no_model(path: str, data: bytes) -> InputError:
     if data.startswith(_GIT_LFS):
         return InputError(f"`{shown(path)}` is a Git LFS pointer", hint="fetch it: `git lfs pull`")
     return InputError(f"`{shown(path)}` is no ONNX model, or is cut off or damaged")
+
+
+def _is_text(message: Any) -> bool:
+    """Whether all strings in a message are text; protobuf gives others as bytes."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            values = [value] if isinstance(value, str | bytes) else value
+            if not all(isinstance(text, str) for text in values):
+                return False
+        elif field.type == field.TYPE_MESSAGE:
+            inner = [value] if isinstance(value, Message) else value
+            if not all(map(_is_text, inner)):
+                return False
+    return True
 
 
 def opset_of(imports: Any) -> int:
