@@ -207,13 +207,18 @@ def _migraphx_fusion(site: Site, problem: Problem) -> tuple[str, ...]:
 
 def _fused(problem: Problem, mode: str) -> str:
     """MIOpenDriver's CBAInfer; modes: 4 with bias and activation, 5 activation, 6 bias."""
-    (height, width), (filter_h, filter_w) = problem.in_size, problem.filter_size
-    (pad_h, pad_w), (stride_h, stride_w) = problem.pads, problem.strides
-    words = ("-n", problem.batch, "-c", problem.in_channels, "-H", height, "-W", width)
-    words += ("-k", problem.out_channels, "-y", filter_h, "-x", filter_w)  # type: ignore[assignment]
-    words += ("-p", pad_h, "-q", pad_w, "-u", stride_h, "-v", stride_w)  # type: ignore[assignment]
-    dilations = ("-l", problem.dilations[0], "-j", problem.dilations[1], "-g", problem.groups)
-    return command("CBAInfer", problem.dtype, *words, *dilations, "-m", 3, "-F", mode)
+    words: list[object] = ["-n", problem.batch, "-c", problem.in_channels]
+    for flags, values in (
+        ("HW", problem.in_size),
+        ("k", (problem.out_channels,)),
+        ("yx", problem.filter_size),
+        ("pq", problem.pads),
+        ("uv", problem.strides),
+        ("lj", problem.dilations),
+    ):
+        for flag, value in zip(flags, values, strict=True):
+            words += [f"-{flag}", value]
+    return command("CBAInfer", problem.dtype, *words, "-g", problem.groups, "-m", 3, "-F", mode)
 
 
 def _relu(problem: Problem) -> str:
