@@ -20,9 +20,7 @@ def network(path: Path) -> str:
     """A convolution of 1-D data, and its transposed counterpart."""
     shapes = {"w": (16, 8, 3), "v": (16, 8, 4)}
     stored = [
-        helper.make_tensor(
-            name, TensorProto.FLOAT, shape, bytes(4 * shape[0] * shape[1] * shape[2]), raw=True
-        )
+        helper.make_tensor(name, TensorProto.FLOAT, shape, bytes(4 * math.prod(shape)), raw=True)
         for name, shape in shapes.items()
     ]
     nodes = [
@@ -33,9 +31,8 @@ def network(path: Path) -> str:
     made = [helper.make_value_info("y", onnx.TypeProto())]
     graph = helper.make_graph(nodes, "graph", given, made, stored)
     imports = [helper.make_opsetid("", 17)]
-    path.write_bytes(
-        helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
-    )
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    path.write_bytes(model.SerializeToString())
     return str(path)
 
 

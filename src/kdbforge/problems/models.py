@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 __all__ = ["CONSUMERS", "LeftOut", "ModelOptions", "ModelReport", "OperatorUse"]
 
 #: Who runs the network, and so decides which of its nodes are calls of MIOpen. The first one is
-#: the default: it is maintained, and what ONNX Runtime uses on AMD GPUs since its own ROCm
-#: provider was dropped.
+#: the default: it is maintained, by itself and as ONNX Runtime's provider for AMD GPUs; the other
+#: is ONNX Runtime's older ROCm provider.
 CONSUMERS = ("migraphx", "onnxruntime")
 
 
