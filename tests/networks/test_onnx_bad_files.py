@@ -90,6 +90,16 @@ def test_opsets(tmp_path: Path) -> None:
     assert onnx.__version__ in new.hint
 
 
+def test_an_old_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rules crash on models that are wrong."""
+    monkeypatch.setattr(onnx, "__version__", "1.21.0")
+    with pytest.raises(KdbforgeError) as caught:
+        problems_of(save(tmp_path, small()))
+    assert caught.value.message == "The Python package `onnx` 1.21.0 is too old, 1.22 is needed"
+    monkeypatch.setattr(onnx, "__version__", "2.0.1rc1")
+    assert len(problems_of(save(tmp_path, small()))) == 1
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [

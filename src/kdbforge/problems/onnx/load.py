@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError, Message
 
-from kdbforge.errors import InputError, UnsupportedError
+from kdbforge.errors import HostError, InputError, UnsupportedError
 from kdbforge.problems.commands import shown
 
 __all__ = [
@@ -31,6 +32,9 @@ MAX_DEPTH = 32
 #: Older ones are of 2017, and lack rules that shapes are found with. ONNX Runtime wants 7.
 MIN_OPSET = 6
 
+#: In older versions, ONNX's rules read beyond their tables on models that are wrong (a Conv of two
+#: axes, for one), and the whole process dies of it.
+_LEAST_PACKAGE = (1, 22)
 _STANDARD = ("", "ai.onnx")
 _GIT_LFS = b"version https://git-lfs"
 
@@ -44,7 +48,10 @@ def load_model(path: str) -> Any:
         If it cannot be read, is larger than 2 GiB, is no ONNX model, or its graph is too deep.
     UnsupportedError
         If its opset is older than 6 or newer than the installed package `onnx` knows.
+    HostError
+        If that package is older than 1.22.
     """
+    _check_package(onnx.__version__)
     model = onnx.ModelProto()
     data = _read(path)
     try:
@@ -62,6 +69,17 @@ def load_model(path: str) -> Any:
         raise InputError(f"`{shown(path)}` has {count:,} nodes, more than {MAX_NODES:,}")
     _check_opset(path, opset_of(model.opset_import))
     return model
+
+
+def _check_package(version: str) -> None:
+    """Refuse a package that dies of models that are wrong."""
+    numbers = tuple(int(number) for number in re.findall(r"[0-9]+", version)[:2])
+    if numbers < _LEAST_PACKAGE:
+        least = ".".join(map(str, _LEAST_PACKAGE))
+        raise HostError(
+            f"The Python package `onnx` {version} is too old, {least} is needed",
+            hint="`pip install -U 'kdbforge[onnx]'`",
+        )
 
 
 def _read(path: str) -> bytes:
