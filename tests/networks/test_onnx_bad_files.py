@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -268,12 +267,3 @@ def test_the_model_that_is_damaged_is_good(folder: Path) -> None:
     found = problems_of(str(path), batch=[1])
     assert found.total == 4
     assert {entry.command.split()[1] for entry in found.models[0].left_out} == {"pool"}
-
-
-def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [n for n in sys.modules if n.startswith("kdbforge.problems.onnx")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(KdbforgeError, match="needs the Python package `onnx`") as caught:
-        problems_of(save(tmp_path, small()))
-    assert caught.value.hint == "`pip install 'kdbforge[onnx]'`"

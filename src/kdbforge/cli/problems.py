@@ -26,6 +26,8 @@ from kdbforge.problems.suites import PREFIX, Suite
 
 __all__ = ["Asked", "load_problems", "problem_options", "problems", "suite_options"]
 
+#: How much of what a network lacks the commands of the flow list.
+_LIST_LIMIT = 20
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -96,7 +98,7 @@ def load_problems(sources: Sequence[str], asked: Asked) -> ProblemList:
     """
     found = _load(sources, asked)
     for model in found.models:
-        _print_left_out(model)
+        _print_left_out(model, limit=_LIST_LIMIT)
     return found
 
 
@@ -184,16 +186,18 @@ def _print_model(model: ModelReport) -> None:
         console.print(escape(f"  {use.count:>5} {use.operator:<28} {use.goes}"))
 
 
-def _print_left_out(model: ModelReport) -> None:
+def _print_left_out(model: ModelReport, limit: int | None = None) -> None:
     """What of a network no problem stands for, each reason once."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for entry in model.left_out:
         what = f"{entry.reason}: {entry.command}" if entry.command else entry.reason
         reasons.setdefault((entry.operator, what), []).append(entry.node)
-    for (operator, what), nodes in reasons.items():
+    for (operator, what), nodes in list(reasons.items())[:limit]:
         more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
         place = escape(f" {model.path}:{nodes[0]}{more} ({operator}): {what}")
         console.print(f"[yellow]left out:[/]{place}")
+    if limit is not None and len(reasons) > limit:
+        console.print(f"and {len(reasons) - limit} more; `kdbforge problems` lists all")
 
 
 def _counts(found: ProblemList) -> str:

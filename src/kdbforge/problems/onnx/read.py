@@ -18,7 +18,7 @@ from kdbforge.problems.onnx.walk import walk
 
 __all__ = ["Model", "check_dims"]
 
-_LEFT_OUT = "left out: see below"
+_LEFT_OUT = "left out"
 
 
 class Model:

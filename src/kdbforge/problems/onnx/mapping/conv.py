@@ -33,6 +33,8 @@ _CONV = "MIOpen: convolution"
 #: What MIGraphX's fuse_ops.cpp asks of a convolution that is fused with bias and ReLU.
 _FUSED_CHANNELS = 512
 _FUSED_PADS = ((0, 0), (1, 1), (2, 2))
+#: Among how many readers of a tensor alike convolutions are looked for; each is held against all.
+_MOST_READERS = 100
 
 
 def conv(site: Site, wish: Wish) -> Outcome:
@@ -158,11 +160,10 @@ def _merged(site: Site, problem: Problem, filter_input: int) -> tuple[Problem, .
     """The one convolution that MIGraphX makes of several alike ones of the same input."""
     if problem.groups != 1 or not site.stored(filter_input) or site.node.op_type != "Conv":
         return ()
-    alike = [
-        node
-        for node in site.scope.readers.get(site.node.input[0], ())
-        if _signature(node, site) == _signature(site.node, site)
-    ]
+    readers = site.scope.readers.get(site.node.input[0], ())
+    if len(readers) > _MOST_READERS:
+        return ()
+    alike = [node for node in readers if _signature(node, site) == _signature(site.node, site)]
     if len(alike) < 2 or alike[0] is not site.node:
         return ()
     merged = replace(problem, out_channels=problem.out_channels * len(alike))
