@@ -20,7 +20,7 @@ from kdbforge.cli.options import (
     jobs_option,
     policy_option,
 )
-from kdbforge.cli.problems import load_problems, problem_options, suite_options
+from kdbforge.cli.problems import Asked, load_problems, problem_options, suite_options
 from kdbforge.cli.reports import (
     build_json,
     plan_json,
@@ -88,9 +88,7 @@ def _resolve(names: tuple[str, ...]) -> tuple[Gpu, ...]:
 def build(
     settings: Settings,
     sources: tuple[str, ...],
-    batch: str | None,
-    dtype: str | None,
-    direction: str | None,
+    asked: Asked,
     gpus: tuple[str, ...],
     output: Path,
     policy: str,
@@ -102,8 +100,9 @@ def build(
 ) -> int:
     """Build and prove a kernel database for every GPU.
 
-    SRC is a file of MIOpenDriver lines or a MIOpen log, `-` for standard input, or a suite
-    such as `suite:resnet50`. An interrupted build goes on where it was when it is run again.
+    SRC is a file of MIOpenDriver lines or a MIOpen log, `-` for standard input, a network
+    (`.onnx`), or a suite such as `suite:resnet50`. An interrupted build goes on where it was when
+    it is run again.
 
     Exit code: 0 all built and proven, 1 partly, 2 nothing could be done.
 
@@ -113,9 +112,10 @@ def build(
     """
     options = _options(policy, jobs, per_arch=per_arch, prove=not no_prove, **limits)
     toolchain = api.find_toolchain(settings.toolchain)
+    problems = load_problems(sources, asked)
     with ConsoleObserver() as observer:
         report = api.build(
-            load_problems(sources, batch, dtype, direction),
+            problems,
             _resolve(gpus),
             output,
             toolchain=toolchain,
@@ -126,7 +126,7 @@ def build(
     print_build(report, verbose=settings.verbose)
     if as_json:
         emit_json(build_json(report))
-    return 0 if report.complete else 1
+    return 0 if report.complete and problems.complete else 1
 
 
 @click.command()
@@ -141,9 +141,7 @@ def build(
 def plan(
     settings: Settings,
     sources: tuple[str, ...],
-    batch: str | None,
-    dtype: str | None,
-    direction: str | None,
+    asked: Asked,
     gpus: tuple[str, ...],
     output: Path | None,
     policy: str,
@@ -159,9 +157,10 @@ def plan(
     Example:
       kdbforge plan suite:resnet50 --gpu gfx1030_40 -o resnet50.kdbplan
     """
+    problems = load_problems(sources, asked)
     with ConsoleObserver() as observer:
         made = api.plan(
-            load_problems(sources, batch, dtype, direction),
+            problems,
             _resolve(gpus),
             toolchain=api.find_toolchain(settings.toolchain),
             policy=policy,
@@ -177,7 +176,7 @@ def plan(
     failed = print_unplanned(made, verbose=settings.verbose)
     if as_json:
         emit_json({**plan_json(made), "estimate": dataclasses.asdict(expected)})
-    return 1 if failed else 0
+    return 1 if failed or not problems.complete else 0
 
 
 @click.command("compile")
@@ -216,9 +215,7 @@ def compile_(settings: Settings, plan_file: Path, jobs: int, **limits: Any) -> i
 def prove(
     settings: Settings,
     inputs: tuple[str, ...],
-    batch: str | None,
-    dtype: str | None,
-    direction: str | None,
+    asked: Asked,
     gpus: tuple[str, ...],
     policy: str,
     work_dir: Path | None,
@@ -240,7 +237,7 @@ def prove(
         raise InputError(f"No {missing} among the arguments", hint="see `kdbforge prove --help`")
     proofs = api.prove(
         kdbs,
-        load_problems(sources, batch, dtype, direction),
+        load_problems(sources, asked),
         _resolve(gpus),
         policy=policy,
         work_dir=work_dir,

@@ -1,14 +1,18 @@
-"""Where problems come from: MIOpenDriver command lines, MIOpen logs, suites."""
+"""Where problems come from: MIOpenDriver command lines, MIOpen logs, networks, suites."""
 
 from kdbforge.problems.driver import command_titles, driver_line, parse
 from kdbforge.problems.keys import find_db_key
 from kdbforge.problems.limits import check
 from kdbforge.problems.logs import Note
+from kdbforge.problems.models import CONSUMERS, ModelOptions, ModelReport
 from kdbforge.problems.sources import ProblemList, load
 from kdbforge.problems.suites import SUITES, Suite, find_suite
 
 __all__ = [
+    "CONSUMERS",
     "SUITES",
+    "ModelOptions",
+    "ModelReport",
     "Note",
     "ProblemList",
     "Suite",

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
+from operator import mul
 
 from kdbforge.errors import InputError
 from kdbforge.problems.limits import MAX_SIZE
@@ -53,6 +55,7 @@ class Flag:
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _SEPARATOR = re.compile("[x,]")
 _LAYOUT = re.compile(r"[A-Z]{2,5}")
+_DEFAULT_LAYOUTS = ("NC", "NCW", "NCHW", "NCDHW")
 
 
 class FlagTable(Mapping[str, Flag]):
@@ -225,7 +228,15 @@ def _checked_tensor(flag: Flag, value: str) -> str:
         strides = _checked_list(flag, value, rest.split("x"), Take.PAD)
         if len(strides) != len(words):
             raise InputError(f"`{shown(value)}` of flag `{flag}` has not a stride for each length")
+        if strides == _packed(words):
+            return "x".join(words)
         return "x".join(words) + "," + "x".join(strides)
     if not _LAYOUT.fullmatch(rest) or len(rest) != len(words):
         raise InputError(f"`{shown(rest)}` in flag `{flag}` is no layout of {len(words)} axes")
-    return "x".join(words) + "," + rest
+    return "x".join(words) if rest in _DEFAULT_LAYOUTS else "x".join(words) + "," + rest
+
+
+def _packed(lengths: Sequence[str]) -> list[str]:
+    """Strides of a tensor without gaps, the last axis running fastest."""
+    steps = accumulate((int(length) for length in reversed(lengths[1:])), mul, initial=1)
+    return [str(step) for step in steps][::-1]

@@ -1,4 +1,4 @@
-"""Sources of problems: files and standard input with driver lines or MIOpen logs, and suites."""
+"""Sources of problems: files of driver lines, MIOpen logs, networks (ONNX), and suites."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
-from kdbforge.errors import InputError, UnknownNameError
+from kdbforge.errors import HostError, InputError, UnknownNameError
 from kdbforge.model.job import digest_fields
 from kdbforge.model.problem import DIRECTIONS, DTYPES, Convolution, Problem
 from kdbforge.problems.blocks import unreadable
 from kdbforge.problems.driver import driver_line
 from kdbforge.problems.limits import MAX_SIZE, check
+from kdbforge.problems.line import shown
 from kdbforge.problems.logs import Note
+from kdbforge.problems.models import CONSUMERS, ModelOptions, ModelReport
 from kdbforge.problems.suites import PREFIX, SUITES, find_suite
 from kdbforge.problems.texts import TextProblems
 
 __all__ = ["ProblemList", "load"]
 
 STDIN = "-"
+#: How the names of network files end.
+MODEL = ".onnx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +33,10 @@ class ProblemList:
 
     problems: tuple[Problem, ...]
     counts: tuple[int, ...]  # how often each appeared
-    origins: tuple[str, ...]  # where each first appeared: `file:line` or `suite:NAME:layer`
+    # where each first appeared: `file:line`, `model.onnx:node` or `suite:NAME:layer`
+    origins: tuple[str, ...]
     notes: tuple[Note, ...] = ()  # what was left out of logs
+    models: tuple[ModelReport, ...] = ()  # of the network files among the sources
 
     def __len__(self) -> int:
         return len(self.problems)
@@ -42,6 +48,11 @@ class ProblemList:
     def total(self) -> int:
         """Number of problems before duplicates were merged."""
         return sum(self.counts)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no network has a node for MIOpen that no problem stands for."""
+        return not any(model.left_out for model in self.models)
 
     @property
     def digest(self) -> str:
@@ -56,6 +67,7 @@ def load(
     batch: Sequence[int] | None = None,
     dtypes: Sequence[str] | None = None,
     directions: Sequence[str] | None = None,
+    models: ModelOptions | None = None,
     stdin: TextIO | None = None,
 ) -> ProblemList:
     """Read all problems of all sources; equal ones are merged.
@@ -65,10 +77,13 @@ def load(
     Parameters
     ----------
     sources
-        Paths, `-` for standard input, `suite:NAME`.
+        Paths, `-` for standard input, `suite:NAME`. A path that ends in `.onnx` is a network.
     batch, dtypes, directions
         For the suites among the sources, which list layers but not these. None means a batch
-        of 1, fp32 and fp16, all directions; for int8, `fwd` is all there is.
+        of 1, fp32 and fp16, all directions; for int8, `fwd` is all there is. Networks take batch
+        and dtypes, too; there, None means those of the file.
+    models
+        How to read the networks among the sources.
     stdin
         What to read for `-`; None means `sys.stdin`.
 
@@ -78,18 +93,22 @@ def load(
         If a source cannot be read, holds no problem or, unless it is a log, a line that is not
         understood (with `file:line` and the line in the context), or an option is wrong or has
         nothing to act on.
+    HostError
+        If a network is among the sources, and the package `onnx` is not installed.
     """
-    suites = [source for source in sources if source.startswith(PREFIX)]
-    _check_options(suites, {"batch": batch, "dtype": dtypes, "direction": directions})
+    _check_options(sources, {"batch": batch, "dtype": dtypes, "direction": directions}, models)
     if not sources:
         raise InputError("No source of problems is given")
     if sources.count(STDIN) > 1:
         raise InputError("Standard input `-` is given more than once")
     found: dict[Problem, tuple[int, str]] = {}
     notes: list[Note] = []
+    networks = _Networks(models or ModelOptions(), batch, dtypes)
     for source in sources:
         if source.startswith(PREFIX):
             problems = _suite_problems(source, batch, dtypes, directions)
+        elif _is_model(source):
+            problems = networks.problems(source)
         else:
             text = _text(source, stdin)
             problems = text.problems()
@@ -97,21 +116,72 @@ def load(
         for problem, times, origin in problems:
             count, first = found.get(problem, (0, origin))
             found[problem] = (count + times, first)
-    counts, origins = zip(*found.values(), strict=True)
-    return ProblemList(tuple(found), counts, origins, tuple(notes))
+    counts = tuple(count for count, _ in found.values())
+    origins = tuple(origin for _, origin in found.values())
+    return ProblemList(tuple(found), counts, origins, tuple(notes), networks.reports())
 
 
-def _check_options(suites: list[str], options: dict[str, Sequence[object] | None]) -> None:
+class _Networks:
+    """Reads the network files among the sources; the package `onnx` is loaded by the first one."""
+
+    def __init__(
+        self, options: ModelOptions, batch: Sequence[int] | None, dtypes: Sequence[str] | None
+    ):
+        self._options = options
+        self._batch = batch
+        self._dtypes = dtypes
+        self._models: list[Any] = []
+
+    def problems(self, source: str) -> Iterator[tuple[Problem, int, str]]:
+        try:
+            from kdbforge.problems.onnx import Model  # noqa: PLC0415 - only where it is needed
+        except ModuleNotFoundError as error:
+            raise HostError(
+                f"Reading `{shown(source)}` needs the Python package `{error.name}`",
+                hint="`pip install 'kdbforge[onnx]'`",
+            ) from error
+        model = Model(source, self._options)
+        self._models.append(model)
+        for problem, origin in model.problems(self._batch, self._dtypes):
+            yield problem, 1, origin
+
+    def reports(self) -> tuple[ModelReport, ...]:
+        if not self._models:
+            return ()
+        from kdbforge.problems.onnx import check_dims  # noqa: PLC0415 - as above
+
+        check_dims(self._models, self._options)
+        return tuple(model.report() for model in self._models)
+
+
+def _is_model(source: str) -> bool:
+    return source.lower().endswith(MODEL) and not source.startswith(PREFIX)
+
+
+def _check_options(
+    sources: Sequence[str],
+    options: dict[str, Sequence[object] | None],
+    models: ModelOptions | None,
+) -> None:
+    suites = any(source.startswith(PREFIX) for source in sources)
+    networks = any(map(_is_model, sources))
     for name, values in options.items():
         if values is None:
             continue
-        if not suites:
+        if not suites and not (networks and name != "direction"):
+            own = "driver lines say themselves which batch, dtype and direction they mean"
             raise InputError(
                 f"Option `--{name}` is for suites, and no source is one",
-                hint="driver lines say themselves which batch, dtype and direction they mean",
+                hint="networks are run forwards only" if networks else own,
             )
         if not values:
             raise InputError(f"Option `--{name}` names no value")
+    _check_values(options)
+    if models is not None:
+        _check_models(models, networks=networks)
+
+
+def _check_values(options: dict[str, Sequence[object] | None]) -> None:
     for size in options["batch"] or ():
         if not isinstance(size, int) or not 1 <= size <= MAX_SIZE:
             raise InputError(f"Batch `{size}` is not between 1 and {MAX_SIZE}")
@@ -120,6 +190,18 @@ def _check_options(suites: list[str], options: dict[str, Sequence[object] | None
             if value not in allowed:
                 listed = ", ".join(f"`{a}`" for a in allowed)
                 raise UnknownNameError(name, str(value), allowed, hint=f"one of {listed}")
+
+
+def _check_models(models: ModelOptions, *, networks: bool) -> None:
+    if not networks:
+        name = "dim" if models.dims else "consumer"
+        raise InputError(f"Option `--{name}` is for networks (`.onnx`), and no source is one")
+    if models.consumer not in CONSUMERS:
+        listed = ", ".join(f"`{name}`" for name in CONSUMERS)
+        raise UnknownNameError("consumer", models.consumer, CONSUMERS, hint=f"one of {listed}")
+    for name, size in models.dims.items():
+        if not 1 <= size <= MAX_SIZE:
+            raise InputError(f"Size `{size}` of dimension `{name}` is not from 1 to {MAX_SIZE}")
 
 
 def _suite_problems(

@@ -16,7 +16,7 @@ from kdbforge.cli.console import console, emit_json
 from kdbforge.cli.kdb.records import kdb_argument, printable
 from kdbforge.cli.observe import ConsoleObserver
 from kdbforge.cli.options import Settings, common_options, jobs_option
-from kdbforge.cli.problems import load_problems, suite_options
+from kdbforge.cli.problems import Asked, load_problems, suite_options
 from kdbforge.compiler.report import Progress
 from kdbforge.errors import InputError
 from kdbforge.model.toolchain import Toolchain
@@ -82,9 +82,7 @@ def rebuild(
     file: Path,
     plans: tuple[Path, ...],
     sources: tuple[str, ...],
-    batch: str | None,
-    dtype: str | None,
-    direction: str | None,
+    asked: Asked,
     gpu: str | None,
     kernels: tuple[str, ...],
     jobs: int,
@@ -121,7 +119,7 @@ def rebuild(
     with _Observer() as observer:
         report = api.rebuild(
             file,
-            load_problems(sources or every_suite, batch, dtype, direction),
+            load_problems(sources or every_suite, asked),
             plans=[read_plan(path) for path in plans],
             toolchain=toolchain,
             store=api.open_store(settings.store, max_gb=settings.store_size),

@@ -47,7 +47,20 @@ def _split(values: Values) -> Sequence[Values]:
     dims = len(values.lengths("input"))
     if dims not in (4, 5):
         raise InputError(f"A tensor of {dims} axes cannot be pooled: MIOpen takes 4 or 5")
+    if values.text("output") and values.lengths("output") == _usual_output(values):
+        values = values.replaced(output="")
     return split_by_forw(1, 2)(values)
+
+
+def _usual_output(values: Values) -> tuple[int, ...]:
+    """The output's lengths where none are given (src/pooling.cpp, GetForwardOutputTensor)."""
+    lengths = values.lengths("input")
+    axes = "dhw"[5 - len(lengths) :]
+    sizes = (
+        (length, *values.numbers((f"win_{axis}", f"pad_{axis}", f"pool_stride_{axis}")))
+        for axis, length in zip(axes, lengths[2:], strict=True)
+    )
+    return (*lengths[:2], *((n + 2 * pad - window) // step + 1 for n, window, pad, step in sizes))
 
 
 def _split_old(values: Values) -> Sequence[Values]:
@@ -65,7 +78,7 @@ POOL = Primitive(
     driver_flags(
         tensor("W", "input", "100x3x32x32"),
         *_WINDOW,
-        ignored("O", "output"),
+        tensor("O", "output"),
         ignored("D", "dinput"),
         ignored("H", "doutput"),
         ignored("j", "in_data"),

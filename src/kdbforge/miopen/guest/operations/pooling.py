@@ -14,12 +14,10 @@ INDEX_TYPES = ("miopenIndexUint8", "miopenIndexUint16", "miopenIndexUint32", "mi
 def run_pooling(op: Operation) -> None:
     desc = _descriptor(op)
     x = op.tensor_of("input")
-    lengths = op.numbers("input")
-    out = ints([0] * len(lengths))
-    op.library.call("GetPoolingNdForwardOutputDim", desc, x.desc, c_int(len(lengths)), out)
+    out = _output_lengths(op, desc, x.desc)
     layout = op.text("input").partition(",")[2]
     layout = layout if layout.isalpha() else ""
-    y = op.tensor(list(out), layout=layout)
+    y = op.tensor(out, layout=layout)
     space, size = op.workspace("PoolingGetWorkSpaceSizeV2", desc, y.desc)
     forward = ("PoolingForward", desc, byref(ONE), *x, byref(ZERO), *y)
     if not op.backward:
@@ -27,8 +25,17 @@ def run_pooling(op: Operation) -> None:
         return
     # The backward pass reads the indices that a forward pass for training has left.
     op.call(*forward, c_bool(True), space, size)
-    dy, dx = op.tensor(list(out), layout=layout), op.tensor_of("input")
+    dy, dx = op.tensor(out, layout=layout), op.tensor_of("input")
     op.call("PoolingBackward", desc, byref(ONE), *y, *dy, *x, byref(ZERO), *dx, space)
+
+
+def _output_lengths(op: Operation, desc: c_void_p, x: c_void_p) -> list[int]:
+    """Those that the line gives, as for an output rounded up, or else the library's own."""
+    if op.text("output"):
+        return op.numbers("output")
+    out = ints([0] * len(op.numbers("input")))
+    op.library.call("GetPoolingNdForwardOutputDim", desc, x, c_int(len(out)), out)
+    return list(out)
 
 
 def _descriptor(op: Operation) -> c_void_p:
