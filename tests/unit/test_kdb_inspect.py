@@ -176,6 +176,30 @@ def test_wal_mode_with_records_in_the_log(path: Path) -> None:
     assert snapshot(path.parent) == before
 
 
+def test_a_link_to_a_database_in_use_missed_what_stood_in_its_log(path: Path) -> None:
+    link = path.parent / "elsewhere" / "link.ukdb"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with editing(path) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA wal_autocheckpoint=0")
+        db.execute("DELETE FROM kern_db WHERE id > 1")
+        with open_kdb(link) as kdb:
+            assert ids(kdb) == [1]
+            assert summarize(kdb).records == 1
+        assert kdb.facts.side_files == ("gfx1030.kdb-wal", "gfx1030.kdb-shm")
+        assert kdb.facts.path == link
+    assert list(link.parent.iterdir()) == [link]
+
+
+def test_links_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "cycle.kdb").symlink_to(tmp_path / "cycle.kdb")
+    (tmp_path / "gone.kdb").symlink_to(tmp_path / "gone")
+    for name in ("cycle.kdb", "gone.kdb"):
+        with pytest.raises(HostError, match=name), open_kdb(tmp_path / name):
+            pass
+
+
 def test_other_files(tmp_path: Path) -> None:
     (tmp_path / "a.kdb").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
     with pytest.raises(DatabaseError, match="Git LFS pointer"):

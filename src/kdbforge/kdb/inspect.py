@@ -5,6 +5,7 @@ Neither checks a file as a whole nor unpacks what was not asked for; `verify` do
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sqlite3
@@ -229,18 +230,20 @@ def open_database(path: Path) -> Iterator[tuple[FileFacts, sqlite3.Connection]]:
     HostError
         Likewise.
     """
-    facts = _facts(path)
-    log = path.with_name(path.name + "-wal")
+    # SQLite keeps the side files beside what a link leads to. (Path.resolve fails on a cycle.)
+    real = Path(os.path.realpath(path))
+    facts = _facts(path, real)
+    log = real.with_name(real.name + "-wal")
     if facts.journal_mode == "wal" and log.exists() and log.stat().st_size:
         with tempfile.TemporaryDirectory(prefix="kdbforge-") as folder:
             copy = Path(folder) / "copy.kdb"
             with host_errors(f"copy `{path}` and its log"):
-                shutil.copyfile(path, copy)
+                shutil.copyfile(real, copy)
                 shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
             with _connect(path, copy, "mode=rw") as db:
                 yield facts, db
     else:
-        with _connect(path, path, "mode=ro&immutable=1") as db:
+        with _connect(path, real, "mode=ro&immutable=1") as db:
             yield facts, db
 
 
@@ -331,10 +334,10 @@ def _counts(values: Iterator[T]) -> dict[T, int]:
     return dict(sorted(Counter(values).items()))
 
 
-def _facts(path: Path) -> FileFacts:
+def _facts(path: Path, real: Path) -> FileFacts:
     with host_errors(f"read `{path}`"), path.open("rb") as file:
         start = file.read(4096)
-        size = path.stat().st_size
+        size = os.fstat(file.fileno()).st_size
     check_start(path, start, size, wal=True)
     # https://sqlite.org/fileformat.html: page size at 16, versions at 18, SQLite's own at 96.
     page_size = int.from_bytes(start[16:18], "big")
@@ -345,7 +348,7 @@ def _facts(path: Path) -> FileFacts:
         page_size=65536 if page_size == 1 else page_size,
         journal_mode="wal" if 2 in start[18:20] else "delete",
         side_files=tuple(
-            path.name + end for end in _SIDE_FILES if path.with_name(path.name + end).exists()
+            real.name + end for end in _SIDE_FILES if real.with_name(real.name + end).exists()
         ),
         sqlite_version=f"{version // 1_000_000}.{version // 1000 % 1000}.{version % 1000}",
     )

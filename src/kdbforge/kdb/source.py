@@ -151,9 +151,7 @@ def open_source(path: Path) -> Iterator[Source]:
     HostError
         If it cannot be read.
     """
-    # SQLite keeps the side files beside what a link leads to.
-    real = path.resolve() if path.is_symlink() else path
-    with open_database(real) as (facts, db):
+    with open_database(path) as (facts, db):
         with database_errors(path):
             quick_check(path, db)
             (encoding,) = db.execute("PRAGMA encoding").fetchone()
