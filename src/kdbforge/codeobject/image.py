@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import starmap
 from typing import NamedTuple
 
 from kdbforge.errors import DatabaseError
@@ -50,14 +51,16 @@ _VERSIONS = {0: 2, 1: 3, 2: 4, 3: 5, 4: 6}  # code object version by EI_ABIVERSI
 
 
 class Segment(NamedTuple):
-    """A program header."""
+    """A program header, Elf64_Phdr."""
 
     kind: int
     flags: int
     offset: int
     address: int
+    physical_address: int
     file_size: int
     memory_size: int
+    alignment: int
 
     @property
     def loaded(self) -> bool:
@@ -69,14 +72,18 @@ class Segment(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A section header without its name, which nothing depends on."""
+    """A section header, Elf64_Shdr."""
 
+    name: int  # offset in a string table; nothing depends on names
     kind: int
     flags: int
     address: int
     offset: int
     size: int
     link: int
+    info: int
+    alignment: int
+    entry_size: int
 
 
 class Symbol(NamedTuple):
@@ -119,7 +126,7 @@ class Image:
         """The loaded segment with these bytes of the file."""
         for segment in self.segments:
             end = segment.address + segment.file_size
-            if segment.loaded and segment.address <= address and address + size <= end:
+            if segment.kind == _PT_LOAD and segment.address <= address and address + size <= end:
                 return segment
         return None
 
@@ -208,18 +215,8 @@ def read_image(data: bytes) -> Image:
     _check_ident(data)
     header = _HEADER.unpack_from(data)
     (_, _, _, _, _, phoff, shoff, flags, _, phentsize, phnum, shentsize, shnum, _) = header
-    segments = tuple(
-        Segment(kind, flags_, offset, address, file_size, memory_size)
-        for kind, flags_, offset, address, _, file_size, memory_size, _ in _headers(
-            data, _SEGMENT, phoff, phentsize, phnum, "program"
-        )
-    )
-    sections = tuple(
-        Section(kind, flags_, address, offset, size, link)
-        for _, kind, flags_, address, offset, size, link, _, _, _ in _headers(
-            data, _SECTION, shoff, shentsize, shnum, "section"
-        )
-    )
+    segments = tuple(starmap(Segment, _headers(data, _SEGMENT, phoff, phentsize, phnum, "program")))
+    sections = tuple(starmap(Section, _headers(data, _SECTION, shoff, shentsize, shnum, "section")))
     _check_segments(data, segments)
     return Image(data, flags, _VERSIONS[data[8]], segments, sections)
 
@@ -260,7 +257,8 @@ def _headers(
 
 def _check_segments(data: bytes, segments: tuple[Segment, ...]) -> None:
     for segment in segments:
-        _slice(data, segment.offset, segment.file_size, "segment")
+        if segment.offset + segment.file_size > len(data):
+            raise _cut_off("segment", segment.offset, segment.file_size)
     if not any(segment.loaded for segment in segments):
         raise DatabaseError("Code object is damaged: it has nothing to load")
 
@@ -278,5 +276,9 @@ def _notes(data: bytes) -> Iterator[Note]:
 
 def _slice(data: bytes, offset: int, size: int, what: str) -> bytes:
     if offset + size > len(data):
-        raise DatabaseError(f"Code object is cut off: {what} at {offset} has {size} bytes")
+        raise _cut_off(what, offset, size)
     return data[offset : offset + size]
+
+
+def _cut_off(what: str, offset: int, size: int) -> DatabaseError:
+    return DatabaseError(f"Code object is cut off: {what} at {offset} has {size} bytes")

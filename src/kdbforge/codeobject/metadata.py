@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any
 
 import msgpack
 
@@ -39,10 +39,14 @@ _LIMITS = {
     "max_ext_len": 0,
 }
 _KERNELS, _ARGUMENTS = "amdhsa.kernels", ".args"
+_NUMBERS = (
+    ".kernarg_segment_size", ".group_segment_fixed_size", ".private_segment_fixed_size",
+    ".wavefront_size", ".vgpr_count", ".sgpr_count", ".agpr_count", ".vgpr_spill_count",
+    ".sgpr_spill_count", ".max_flat_workgroup_size",
+)  # fmt: skip
 _NO_ARGUMENTS = b"\x90"  # an empty list
 #: Longest packed arguments of one kernel that are remembered; MIOpen's have about a kilobyte.
 _MAX_REMEMBERED = 16 << 10
-T = TypeVar("T", int, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,9 @@ def _walk(content: bytes) -> tuple[dict[Any, Any], list[tuple[dict[Any, Any], by
     root: dict[Any, Any] = {}
     kernels: list[tuple[dict[Any, Any], bytes]] = []
     for _ in range(_count(unpacker.read_map_header, "it is no map")):
-        key = _checked_key(unpacker.unpack())
+        key = unpacker.unpack()
+        if type(key) is not str:  # as msgpack refuses them within
+            raise _damaged(f"a key is a {type(key).__name__}")
         if key == _KERNELS:
             wrong = f"`{_KERNELS}` is no list of maps"
             count = _count(unpacker.read_array_header, wrong)
@@ -161,7 +167,9 @@ def _walk_kernel(unpacker: Any, content: bytes, wrong: str) -> tuple[dict[Any, A
     arguments = _NO_ARGUMENTS
     unpack = unpacker.unpack
     for _ in range(_count(unpacker.read_map_header, wrong)):
-        key = _checked_key(unpack())
+        key = unpack()
+        if type(key) is not str:
+            raise _damaged(f"a key is a {type(key).__name__}")
         if key == _ARGUMENTS:
             start = unpacker.tell()
             unpacker.skip()
@@ -169,12 +177,6 @@ def _walk_kernel(unpacker: Any, content: bytes, wrong: str) -> tuple[dict[Any, A
         else:
             fields[key] = unpack()
     return fields, arguments
-
-
-def _checked_key(key: object) -> object:
-    if type(key) is not str:  # as msgpack does within
-        raise _damaged(f"a key is a {type(key).__name__}")
-    return key
 
 
 def _count(read: Callable[[], int], wrong: str) -> int:
@@ -207,20 +209,27 @@ _known_arguments = functools.lru_cache(256)(_unpack_arguments)
 
 
 def _kernel(fields: Mapping[str, Any], arguments: bytes) -> KernelMetadata:
+    get = fields.get
+    for key in _NUMBERS:
+        value = get(key)
+        if value is None and key not in fields:
+            continue
+        if type(value) is not int or not 0 <= value < _MAX_NUMBER:
+            raise _damaged(f"`{key}` is a {type(value).__name__}")
     return KernelMetadata(
         name=_get(fields, ".name", ""),
         symbol=_get(fields, ".symbol", ""),
         arguments=_arguments(arguments),
-        kernarg_bytes=_get(fields, ".kernarg_segment_size", None),
-        lds_bytes=_get(fields, ".group_segment_fixed_size", None),
-        scratch_bytes=_get(fields, ".private_segment_fixed_size", None),
-        wave_size=_get(fields, ".wavefront_size", None),
-        vgprs=_get(fields, ".vgpr_count", None),
-        sgprs=_get(fields, ".sgpr_count", None),
-        agprs=_get(fields, ".agpr_count", None),
-        vgpr_spills=_get(fields, ".vgpr_spill_count", None),
-        sgpr_spills=_get(fields, ".sgpr_spill_count", None),
-        max_workgroup=_get(fields, ".max_flat_workgroup_size", None),
+        kernarg_bytes=get(".kernarg_segment_size"),
+        lds_bytes=get(".group_segment_fixed_size"),
+        scratch_bytes=get(".private_segment_fixed_size"),
+        wave_size=get(".wavefront_size"),
+        vgprs=get(".vgpr_count"),
+        sgprs=get(".sgpr_count"),
+        agprs=get(".agpr_count"),
+        vgpr_spills=get(".vgpr_spill_count"),
+        sgpr_spills=get(".sgpr_spill_count"),
+        max_workgroup=get(".max_flat_workgroup_size"),
         required_workgroup=_numbers(fields, ".reqd_workgroup_size"),
     )
 
@@ -240,32 +249,24 @@ def _argument(fields: Mapping[str, Any]) -> Argument:
     return Argument(name, type_name, offset, size, kind, space, access)
 
 
-@overload
-def _get(fields: Mapping[str, Any], key: str, default: T) -> T: ...
-@overload
-def _get(fields: Mapping[str, Any], key: str, default: None) -> int | None: ...
-def _get(fields: Mapping[str, Any], key: str, default: Any) -> Any:
-    """A text or a number, of the type of `default`; None stands for a number that may be absent."""
+def _get(fields: Mapping[str, Any], key: str, default: str) -> str:
+    value = fields.get(key, default)
+    if type(value) is not str:
+        raise _damaged(f"`{key}` is a {type(value).__name__}")
+    return value
+
+
+def _numbers(fields: Mapping[str, Any], key: str) -> tuple[int, ...]:
     if key not in fields:
-        return default
+        return ()
     value = fields[key]
-    if isinstance(default, str):
-        if isinstance(value, str):
-            return value
-    elif _is_number(value):
-        return value
-    raise _damaged(f"`{key}` is a {type(value).__name__}")
+    if not isinstance(value, list) or len(value) > 3 or not all(map(_is_number, value)):
+        raise _damaged(f"`{key}` is no list of up to three numbers")
+    return tuple(value)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_NUMBER
-
-
-def _numbers(fields: Mapping[str, Any], key: str) -> tuple[int, ...]:
-    value = fields.get(key, [])
-    if not isinstance(value, list) or len(value) > 3 or not all(map(_is_number, value)):
-        raise _damaged(f"`{key}` is no list of up to three numbers")
-    return tuple(value)
 
 
 def _damaged(what: str) -> DatabaseError:
