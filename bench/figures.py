@@ -6,14 +6,15 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from figure import Figure, at_least, at_most
 from kdbforge import api, find_gpu
 from kdbforge.miopen.replay import Outcome
 from kdbforge.model.policy import POLICIES
 from kdbforge.vgpu.process import CompileMode
 from lab import WORKERS, Build, Lab
+from toolkit import toolkit
 
 __all__ = ["FIGURES", "Figure"]
 
@@ -21,25 +22,6 @@ __all__ = ["FIGURES", "Figure"]
 GPUS = {"gfx1030_36": "gfx1030_36", "gfx906_60": "gfx906_60", "gfx90a68": "gfx90a/104"}
 #: A CU count of the same architecture for which nothing was asked.
 OTHER_CU = {"gfx1030_36": "gfx1030/30", "gfx906_60": "gfx906/56", "gfx90a68": "gfx90a/110"}
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One measured value; `goal` is empty where it is for information."""
-
-    name: str
-    value: float
-    unit: str
-    goal: str = ""
-    passed: bool = True
-
-
-def at_most(name: str, value: float, goal: float, unit: str = "") -> Figure:
-    return Figure(name, value, unit, f"<= {goal:g}", value <= goal)
-
-
-def at_least(name: str, value: float, goal: float, unit: str = "") -> Figure:
-    return Figure(name, value, unit, f">= {goal:g}", value >= goal)
 
 
 def compile_efficiency(lab: Lab) -> Iterator[Figure]:
@@ -147,4 +129,5 @@ FIGURES: dict[str, Callable[[Lab], Iterator[Figure]]] = {
     "same-records": same_records,
     "misses": misses,
     "reproducible": reproducible,
+    "toolkit": toolkit,
 }
