@@ -46,20 +46,17 @@ class Cost:
     peak_bytes: int  # sum over its processes of the most that each had in memory
 
 
-def repeated(
-    path: Path, records: Sequence[Record], size: int, variants: int, part: tuple[int, int] = (0, 1)
-) -> Path:
-    """Write records again and again, under other keys, until their blobs have `size` bytes.
+def repeated(path: Path, records: Sequence[Record], rounds: range, variants: int) -> Path:
+    """Write records again and again, under other keys.
 
     Each object is there in `variants` forms, which differ in bytes behind its end, and each form
-    is compressed for itself. Of `part = (k, n)` only every n-th round from the k-th is written.
+    is compressed for itself.
     """
     forms = [
         [Record.pack(r.kernel_name, r.kernel_args, r.unpack() + b"%016d" % number) for r in records]
         for number in range(variants)
     ]
-    rounds = -(-size // sum(len(record.kernel_blob) for record in forms[0]))
-    write_sorted(path, _rounds(forms, range(part[0], rounds, part[1])))
+    write_sorted(path, _rounds(forms, rounds))
     return path
 
 

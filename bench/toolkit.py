@@ -16,6 +16,8 @@ __all__ = ["toolkit"]
 MEGABYTE = 10**6
 #: Forms of each object in the large databases.
 VARIANTS = 8
+#: Rounds of a database in which no object is there twice.
+DIFFERENT = 40
 RUNS = 3
 
 
@@ -58,8 +60,7 @@ def all_different(lab: Lab) -> Figure:
     path = cached(lab, "different")
     if not path.exists():
         records = base(lab)
-        size = 40 * sum(len(record.kernel_blob) for record in records)
-        repeated(path, records, size, 45)
+        repeated(path, records, range(DIFFERENT), DIFFERENT)
     plain, verify = [], []
     for _ in range(RUNS):
         plain.append(bunzip2_and_md5(path))
@@ -73,16 +74,20 @@ def least_cpu(costs: list[Cost]) -> float:
 
 
 class Databases:
-    """A database whose blobs have `size` bytes, and two that have its records between them."""
+    """A database of at least `size` bytes, and two that have its records between them."""
 
     def __init__(self, lab: Lab, size: int):
         name = f"{size // MEGABYTE}MB"
         self.whole, *self.parts = (cached(lab, name + part) for part in ("", "-a", "-b"))
-        for number, path in enumerate(self.parts):
+        records = base(lab)
+        rounds = -(-size // cached(lab, "base").stat().st_size)
+        for path, chosen in (
+            (self.whole, range(rounds)),
+            (self.parts[0], range(0, rounds, 2)),
+            (self.parts[1], range(1, rounds, 2)),
+        ):
             if not path.exists():
-                repeated(path, base(lab), size, VARIANTS, (number, 2))
-        if not self.whole.exists():
-            repeated(self.whole, base(lab), size, VARIANTS)
+                repeated(path, records, chosen, VARIANTS)
 
     @property
     def words(self) -> str:
