@@ -95,10 +95,10 @@ def functions(image: Image) -> tuple[Function, ...]:
         for symbol in image.symbols(local=True)
         if symbol.kind == STT_FUNC and symbol.size
     }
-    found = tuple(_function(image, symbols[key]) for key in sorted(symbols))
-    if sum(len(function.code) for function in found) > len(image.data):
+    # Before their code is copied: a hundred thousand symbols may stand for the same megabytes.
+    if sum(symbol.size for symbol in symbols.values()) > len(image.data):
         raise DatabaseError("Code object is damaged: its functions overlap")
-    return found
+    return tuple(_function(image, symbols[key]) for key in sorted(symbols))
 
 
 def _function(image: Image, symbol: Symbol) -> Function:

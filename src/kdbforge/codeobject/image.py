@@ -28,7 +28,9 @@ MAX_OBJECT_BYTES = 64 << 20
 _MAX_HEADERS = 4096
 _MAX_SYMBOLS = 100_000
 _MAX_NAME = 16_384
+_MAX_NAME_BYTES = 8 << 20  # of all symbols of a table
 _MAX_NOTES = 1000
+_MAX_NOTE_BYTES = 32 << 20
 
 # Elf64_Ehdr, Elf64_Phdr, Elf64_Shdr, Elf64_Sym, Elf64_Nhdr of the System V gABI.
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -138,10 +140,8 @@ class Image:
         DatabaseError
             If a symbol table is damaged or has more than 100,000 symbols.
         """
-        kinds = (_SHT_DYNSYM, _SHT_SYMTAB) if local else (_SHT_DYNSYM,)
-        for section in self.sections:
-            if section.kind in kinds:
-                yield from self._table(section)
+        for section in self._symbol_tables(local=local):
+            yield from self._table(section)
 
     def entry_points(self) -> set[int]:
         """Addresses at which a function begins, by both symbol tables; names are not looked at.
@@ -153,8 +153,7 @@ class Image:
         """
         return {
             address
-            for section in self.sections
-            if section.kind in (_SHT_DYNSYM, _SHT_SYMTAB)
+            for section in self._symbol_tables(local=True)
             for _, info, _, index, address, _ in _SYMBOL.iter_unpack(self._tables(section)[0])
             if index and info & 15 == STT_FUNC
         }
@@ -165,38 +164,57 @@ class Image:
         Raises
         ------
         DatabaseError
-            If a note is cut off, or there are more than 1,000.
+            If a note is cut off, or there are more than 1,000, or 32 MiB of them.
         """
         count = 0
-        for segment in self.segments:
-            if segment.kind != _PT_NOTE:
-                continue
+        found = [segment for segment in self.segments if segment.kind == _PT_NOTE]
+        if sum(segment.file_size for segment in found) > _MAX_NOTE_BYTES:
+            raise DatabaseError("Code object is damaged: its notes are too large")
+        for segment in found:
             for note in _notes(_slice(self.data, segment.offset, segment.file_size, "notes")):
                 count += 1
                 if count > _MAX_NOTES:
                     raise DatabaseError("Code object is damaged: it has too many notes")
                 yield note
 
-    def _tables(self, section: Section) -> tuple[bytes, bytes]:
-        """Bytes of a symbol table, and of its string table."""
+    def _symbol_tables(self, *, local: bool) -> list[Section]:
+        kinds = (_SHT_DYNSYM, _SHT_SYMTAB) if local else (_SHT_DYNSYM,)
+        found = [section for section in self.sections if section.kind in kinds]
+        for section in found:
+            if section.offset + section.size > len(self.data):
+                raise _cut_off("symbol table", section.offset, section.size)
+        # Thousands of sections may be one and the same table.
+        if sum(section.size for section in found) > _MAX_SYMBOLS * _SYMBOL.size:
+            raise DatabaseError("Code object is damaged: its symbol tables are too large")
+        return found
+
+    def _tables(self, section: Section) -> tuple[bytes, Section]:
+        """Bytes of a symbol table, and its string table."""
         symbols = _slice(self.data, section.offset, section.size, "symbol table")
         if section.link >= len(self.sections):
             raise DatabaseError("Code object is damaged: a symbol table has no string table")
         strings = self.sections[section.link]
-        names = _slice(self.data, strings.offset, strings.size, "string table")
-        if len(symbols) % _SYMBOL.size or len(symbols) > _MAX_SYMBOLS * _SYMBOL.size:
+        if strings.offset + strings.size > len(self.data):
+            raise _cut_off("string table", strings.offset, strings.size)
+        if len(symbols) % _SYMBOL.size:
             raise DatabaseError(f"Code object is damaged: a symbol table of {len(symbols)} bytes")
-        return symbols, names
+        return symbols, strings
 
     def _table(self, section: Section) -> Iterator[Symbol]:
-        symbols, names = self._tables(section)
+        symbols, strings = self._tables(section)
+        data, first, behind = self.data, strings.offset, strings.offset + strings.size
+        room = _MAX_NAME_BYTES
         for name, info, _, index, address, size in _SYMBOL.iter_unpack(symbols):
             if index:  # defined here
-                end = names.find(b"\0", name, name + _MAX_NAME)
+                start = first + name
+                end = data.find(b"\0", start, min(start + _MAX_NAME, behind))
                 if end < 0:
                     raise DatabaseError("Code object is damaged: a symbol's name does not end")
+                room -= end - start
+                if room < 0:  # names may overlap
+                    raise DatabaseError("Code object is damaged: its symbols' names are too long")
                 try:
-                    text = names[name:end].decode()
+                    text = data[start:end].decode()
                 except UnicodeDecodeError:
                     raise DatabaseError(
                         "Code object is damaged: a symbol's name is not UTF-8"

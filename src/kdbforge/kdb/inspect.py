@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import sqlite3
-import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from urllib.parse import quote
 from kdbforge.codeobject.bundle import device_objects
 from kdbforge.codeobject.elf import CodeObject, read_object
 from kdbforge.errors import DatabaseError, InputError, KdbforgeError
-from kdbforge.files import host_errors
+from kdbforge.files import host_errors, scratch_folder
 from kdbforge.kdb.reader import (
     check_start,
     check_table,
@@ -235,8 +234,8 @@ def open_database(path: Path) -> Iterator[tuple[FileFacts, sqlite3.Connection]]:
     facts = _facts(path, real)
     log = real.with_name(real.name + "-wal")
     if facts.journal_mode == "wal" and log.exists() and log.stat().st_size:
-        with tempfile.TemporaryDirectory(prefix="kdbforge-") as folder:
-            copy = Path(folder) / "copy.kdb"
+        with scratch_folder() as folder:
+            copy = folder / "copy.kdb"
             with host_errors(f"copy `{path}` and its log"):
                 shutil.copyfile(real, copy)
                 shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
