@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 from kdbforge.codeobject.bundle import device_objects
@@ -82,8 +82,7 @@ class Filter:
     id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):  # a database has tens of thousands, and tuples are made quickest
     """A record without its blob."""
 
     id: int
@@ -186,16 +185,19 @@ class Kdb:
         return record_of(self.facts.path, row)
 
     def _entry(self, row: tuple[object, ...]) -> Entry:
-        number, name, args, kind, stored, *rest = row
-        digest, size = rest or (None, None)
+        if len(row) == 5:
+            number, name, args, kind, stored = row
+            digest = size = None
+        else:
+            number, name, args, kind, stored, digest, size = row
         if not (
-            isinstance(number, int)
-            and isinstance(name, str)
-            and isinstance(args, str)
-            and isinstance(stored, int)
-            and kind == "blob"
-            and (digest is None or isinstance(digest, str))
-            and (size is None or isinstance(size, int))
+            kind == "blob"
+            and type(number) is int
+            and type(name) is str
+            and type(args) is str
+            and type(stored) is int
+            and (digest is None or type(digest) is str)
+            and (size is None or type(size) is int)
         ):
             raise DatabaseError(f"`{self.facts.path}`: record {number} has values of wrong types")
         return Entry(number, name, args, stored, digest, size)
