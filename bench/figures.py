@@ -7,15 +7,16 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from figure import Figure, at_least, at_most
 from kdbforge import api, find_gpu
 from kdbforge.miopen.replay import Outcome
 from kdbforge.model.policy import POLICIES
 from kdbforge.problems import load
 from kdbforge.vgpu.process import CompileMode
 from lab import WORKERS, Build, Lab
+from toolkit import toolkit
 
 __all__ = ["FIGURES", "Figure"]
 
@@ -23,25 +24,6 @@ __all__ = ["FIGURES", "Figure"]
 GPUS = {"gfx1030_36": "gfx1030_36", "gfx906_60": "gfx906_60", "gfx90a68": "gfx90a/104"}
 #: A CU count of the same architecture for which nothing was asked.
 OTHER_CU = {"gfx1030_36": "gfx1030/30", "gfx906_60": "gfx906/56", "gfx90a68": "gfx90a/110"}
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One measured value; `goal` is empty where it is for information."""
-
-    name: str
-    value: float
-    unit: str
-    goal: str = ""
-    passed: bool = True
-
-
-def at_most(name: str, value: float, goal: float, unit: str = "") -> Figure:
-    return Figure(name, value, unit, f"<= {goal:g}", value <= goal)
-
-
-def at_least(name: str, value: float, goal: float, unit: str = "") -> Figure:
-    return Figure(name, value, unit, f">= {goal:g}", value >= goal)
 
 
 def compile_efficiency(lab: Lab) -> Iterator[Figure]:
@@ -166,4 +148,5 @@ FIGURES: dict[str, Callable[[Lab], Iterator[Figure]]] = {
     "misses": misses,
     "reproducible": reproducible,
     "log-rate": log_rate,
+    "toolkit": toolkit,
 }

@@ -55,6 +55,7 @@ class Lab:
     def __init__(self, folder: Path, suite: str):
         self.folder = folder
         self.toolchain: Toolchain = find_toolchain()
+        self.suite = suite
         self.problems: ProblemList = load([suite])
         self._count = 0
 

@@ -13,7 +13,7 @@ from typing import IO
 
 from kdbforge.errors import BusyError, HostError
 
-__all__ = ["host_errors", "lock_folder", "sync_folder", "write_whole"]
+__all__ = ["host_errors", "lock_folder", "scratch_folder", "sync_folder", "write_whole"]
 
 
 @contextmanager
@@ -65,6 +65,26 @@ def write_whole(
                 Path(name).unlink()
             raise
         sync_folder(path.parent)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for temporary files, gone when the block ends.
+
+    Raises
+    ------
+    HostError
+        If none can be made.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="kdbforge-")
+    except OSError as error:
+        raise HostError(
+            f"Cannot make a folder for temporary files: {error.strerror or error}",
+            hint="set TMPDIR to a folder that this user may write to",
+        ) from error
+    with folder as name:
+        yield Path(name)
 
 
 def sync_folder(folder: Path) -> None:

@@ -169,5 +169,16 @@ def test_a_database_under_another_name_is_not_found(
     assert "not proven" in done.stderr
 
 
+def test_a_git_lfs_pointer_was_only_many_misses(kdbforge: Run, small: Path, tmp_path: Path) -> None:
+    pointer = tmp_path / "gfx906_60.kdb"
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    done = kdbforge("prove", pointer, small, "--gpu", "gfx906_60")
+    assert done.returncode == 1
+    assert f"`{pointer}` is a Git LFS pointer" in done.stderr
+    missing = kdbforge("prove", tmp_path / "none.kdb", small, "--gpu", "gfx906_60")
+    assert missing.returncode == 2
+    assert "No such file" in missing.stderr
+
+
 def test_the_library_has_the_last_word_on_names(kdb: Path) -> None:
     assert kdb.stem == expected_basename(find_gpu("gfx906_60"))

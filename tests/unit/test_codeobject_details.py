@@ -202,6 +202,13 @@ NEST = b"\x91" * 100_000
         (msgpack.packb({"amdhsa.kernels": [{".name": 3}]}), "`.name` is a int"),
         (msgpack.packb({"amdhsa.kernels": [{".vgpr_count": -3}]}), "`.vgpr_count` is a int"),
         (msgpack.packb({"amdhsa.kernels": [{".vgpr_count": True}]}), "`.vgpr_count` is a bool"),
+        (msgpack.packb({"amdhsa.kernels": [{1: 2}]}), "a key is a int"),
+        (msgpack.packb({"amdhsa.kernels": [{".args": {}}]}), "`.args` is no list of maps"),
+        (msgpack.packb({"amdhsa.kernels": [{".args": [1]}]}), "`.args` is no list of maps"),
+        (msgpack.packb({"amdhsa.kernels": [{".args": [{1: 2}]}]}), "damaged"),
+        (msgpack.packb({"a": 1}) + b"xy", "goes on for 2 bytes behind its end"),
+        (msgpack.packb({"amdhsa.kernels": [{".args": []}]})[:-1], "it is cut off"),
+        (b"\x81\xa1a" + b"\x91" * 2000, "damaged"),
         (msgpack.packb({"amdhsa.kernels": [{".args": [{".size": -1}]}]}), "no number"),
         (msgpack.packb({"amdhsa.kernels": [{".args": [{".name": 1}]}]}), "text is a int"),
     ],
@@ -209,6 +216,20 @@ NEST = b"\x91" * 100_000
 def test_metadata_that_is_damaged(content: bytes, message: str) -> None:
     with pytest.raises(DatabaseError, match=message):
         decode_metadata(content)
+
+
+def test_equal_arguments_are_unpacked_once_and_damaged_ones_refused_each_time() -> None:
+    good = msgpack.packb({"amdhsa.kernels": [{".args": [{".name": "a", ".size": 8}]}] * 2})
+    one, other = decode_metadata(good).kernels
+    assert one.arguments is other.arguments
+    assert (one.arguments[0].name, one.arguments[0].size) == ("a", 8)
+    bad = msgpack.packb({"amdhsa.kernels": [{".args": [{".size": -8}]}]})
+    for _ in range(2):
+        with pytest.raises(DatabaseError, match="no number"):
+            decode_metadata(bad)
+    long = [{".name": "x" * 50_000}]
+    one, other = decode_metadata(msgpack.packb({"amdhsa.kernels": [{".args": long}] * 2})).kernels
+    assert one.arguments == other.arguments  # too long to be remembered
 
 
 def test_metadata_that_says_little() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kdbforge.codeobject.details import functions
 from kdbforge.codeobject.elf import MAX_OBJECT_BYTES, CodeObject, Setting, check_object, read_object
+from kdbforge.codeobject.image import read_image
 from kdbforge.errors import DatabaseError
 from kdbforge.model.target import TargetId
 
@@ -122,6 +126,91 @@ def test_refused(data: bytes, message: str) -> None:
 def test_too_large() -> None:
     with pytest.raises(DatabaseError, match="at most"):
         read_object(NAVI + bytes(MAX_OBJECT_BYTES))
+
+
+def _sections(data: bytes, change: Callable[[int, list[int]], None]) -> bytes:
+    """The object with each section header changed; its number and fields are handed over."""
+    changed = bytearray(data)
+    offset, count = int.from_bytes(data[40:48], "little"), int.from_bytes(data[60:62], "little")
+    for number in range(count):
+        fields = list(struct.unpack_from("<IIQQQQIIQQ", data, offset + 64 * number))
+        change(number, fields)
+        struct.pack_into("<IIQQQQIIQQ", changed, offset + 64 * number, *fields)
+    return bytes(changed)
+
+
+def test_sections_in_a_cycle_are_not_followed() -> None:
+    def link_to_itself(number: int, fields: list[int]) -> None:
+        fields[6] = number
+
+    def link_to_the_next(number: int, fields: list[int]) -> None:
+        fields[6] = number + 1 if number < 5 else 0
+
+    def be_the_headers(number: int, fields: list[int]) -> None:
+        fields[1], fields[4], fields[5] = 11, 0, 24 * 3
+
+    for change in (link_to_itself, link_to_the_next, be_the_headers):
+        with contextlib.suppress(DatabaseError):  # which of both does not matter
+            read_object(_sections(NAVI, change))
+
+
+def _with_sections(headers: bytes, data: bytes) -> bytes:
+    """The object with other section headers, and data behind it."""
+    changed = bytearray(NAVI + headers + data)
+    struct.pack_into("<Q", changed, 40, len(NAVI))
+    struct.pack_into("<HH", changed, 58, 64, len(headers) // 64)
+    return bytes(changed)
+
+
+def test_thousands_of_sections_that_are_one_symbol_table_took_minutes() -> None:
+    table = struct.pack("<IBBHQQ", 0, 1, 0, 1, 0, 0) * 50_000
+    offset = len(NAVI) + 64 * 4096
+    header = struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, offset, len(table), 0, 0, 0, 24)
+    data = _with_sections(header * 4096, table)
+    with pytest.raises(DatabaseError, match="symbol tables are too large"):
+        read_object(data)
+    with pytest.raises(DatabaseError, match="symbol tables are too large"):
+        read_image(data).entry_points()
+
+
+def test_names_that_overlap_filled_the_memory() -> None:
+    names = b"x" * 16_000 + b".kd\0"
+    symbols = b"".join(struct.pack("<IBBHQQ", n, 1, 0, 1, 0, 64) for n in range(16_000))
+    offset = len(NAVI) + 64 * 2
+    headers = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, offset, len(names), 0, 0, 0, 0)
+    headers += struct.pack(
+        "<IIQQQQIIQQ", 0, 11, 0, 0, offset + len(names), len(symbols), 0, 0, 0, 24
+    )
+    with pytest.raises(DatabaseError, match="names are too long"):
+        read_object(_with_sections(headers, names + symbols))
+
+
+def test_thousands_of_segments_that_are_one_note_took_minutes() -> None:
+    offset = len(NAVI)
+    count = 4000
+    note = struct.pack("<III", 4, 1 << 20, 7) + b"AMD\0" + bytes(1 << 20)
+    loaded = struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 64, 64, 0)
+    header = struct.pack("<IIQQQQQQ", 4, 4, offset + 56 * (count + 1), 0, 0, len(note), 0, 0)
+    data = bytearray(NAVI + loaded + header * count + note)
+    struct.pack_into("<Q", data, 32, offset)
+    struct.pack_into("<HH", data, 54, 56, count + 1)
+    with pytest.raises(DatabaseError, match="notes are too large"):
+        list(read_image(bytes(data)).notes())
+
+
+def test_functions_that_are_all_the_same_megabyte_filled_the_memory() -> None:
+    # A thousand functions of four megabytes each: refused before any is copied.
+    symbols = b"".join(
+        struct.pack("<IBBHQQ", 0, 2, 0, 1, 0x10000 + n, 4 << 20) for n in range(1000)
+    )
+    offset = len(NAVI) + 64 * 2
+    headers = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, offset, 64, 0, 0, 0, 0)
+    headers += struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, offset + 64, len(symbols), 0, 0, 0, 24)
+    data = bytearray(_with_sections(headers, bytes(64) + symbols + bytes(5 << 20)))
+    struct.pack_into("<IIQQQQQQ", data, 64, 1, 5, 0, 0x10000, 0, len(data), len(data), 0)
+    struct.pack_into("<H", data, 56, 1)
+    with pytest.raises(DatabaseError, match="functions overlap"):
+        functions(read_image(bytes(data)))
 
 
 def test_symbol_name_that_never_ends() -> None:

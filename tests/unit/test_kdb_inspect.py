@@ -26,6 +26,7 @@ from kdbforge.kdb.inspect import (
 )
 from kdbforge.kdb.record import Record
 from kdbforge.kdb.schema import CREATE_INDEX, CREATE_TABLE
+from kdbforge.kdb.verify import verify_kdb
 from kdbforge.kdb.writer import write_kdb
 
 NAVI = (Path(__file__).parent / "data" / "scale_gfx1030.co").read_bytes()
@@ -174,6 +175,49 @@ def test_wal_mode_with_records_in_the_log(path: Path) -> None:
         assert kdb.facts.side_files == ("gfx1030.kdb-wal", "gfx1030.kdb-shm")
         assert ids(kdb) == [1]
     assert snapshot(path.parent) == before
+
+
+def test_a_link_to_a_database_in_use_missed_what_stood_in_its_log(path: Path) -> None:
+    link = path.parent / "elsewhere" / "link.ukdb"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with editing(path) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA wal_autocheckpoint=0")
+        db.execute("DELETE FROM kern_db WHERE id > 1")
+        with open_kdb(link) as kdb:
+            assert ids(kdb) == [1]
+            assert summarize(kdb).records == 1
+        assert kdb.facts.side_files == ("gfx1030.kdb-wal", "gfx1030.kdb-shm")
+        assert kdb.facts.path == link
+    assert list(link.parent.iterdir()) == [link]
+
+
+def test_no_room_for_temporary_files_was_a_traceback(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a read-only image: what needs no copy works, the rest says what to do."""
+    monkeypatch.setattr("tempfile.tempdir", "/proc/none")
+    with open_kdb(path) as kdb:
+        assert len(ids(kdb)) == 4
+    assert verify_kdb(path).records == 4
+    with editing(path) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA wal_autocheckpoint=0")
+        db.execute("DELETE FROM kern_db WHERE id > 1")
+        with pytest.raises(HostError, match="temporary files") as caught, open_kdb(path):
+            pass
+        assert "TMPDIR" in str(caught.value.hint)
+        with pytest.raises(HostError, match="temporary files"):
+            verify_kdb(path)
+
+
+def test_links_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "cycle.kdb").symlink_to(tmp_path / "cycle.kdb")
+    (tmp_path / "gone.kdb").symlink_to(tmp_path / "gone")
+    for name in ("cycle.kdb", "gone.kdb"):
+        with pytest.raises(HostError, match=name), open_kdb(tmp_path / name):
+            pass
 
 
 def test_other_files(tmp_path: Path) -> None:

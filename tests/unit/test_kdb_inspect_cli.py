@@ -9,11 +9,14 @@ import json
 import re
 import sqlite3
 import struct
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kdbforge.cli.kdb.extract import object_name
 from kdbforge.cli.main import cli
@@ -167,6 +170,41 @@ def test_extract(run: Run, kdb: Path, tmp_path: Path) -> None:
     ]
     write_kdb(tmp_path / "again.kdb", again)
     assert (tmp_path / "again.kdb").read_bytes() == kdb.read_bytes()
+
+
+@settings(
+    deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.dictionaries(
+        st.tuples(
+            st.text(
+                st.characters(exclude_characters="'\0", codec="utf-8"), min_size=1, max_size=20
+            ),
+            st.text(st.characters(exclude_characters="'\0", codec="utf-8"), max_size=20),
+        ),
+        st.sampled_from([NAVI, CDNA, b"x", bytes(10_000)]),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_any_database_can_be_extracted_and_made_again(
+    run: Run, tmp_path: Path, objects: dict[tuple[str, str], bytes]
+) -> None:
+    with tempfile.TemporaryDirectory(dir=tmp_path) as name:
+        folder = Path(name)
+        write_kdb(
+            folder / "one.kdb",
+            [Record.pack(name, args, data) for (name, args), data in objects.items()],
+        )
+        done = run("extract", folder / "one.kdb", "-o", folder / "out", "--json")
+        again = [
+            Record.pack(f["kernel_name"], f["kernel_args"], Path(f["path"]).read_bytes())
+            for f in json.loads(done.stdout)
+        ]
+        assert all(path.parent == folder / "out" for path in (folder / "out").iterdir())
+        write_kdb(folder / "again.kdb", again)
+        assert (folder / "again.kdb").read_bytes() == (folder / "one.kdb").read_bytes()
 
 
 def test_extract_some(run: Run, kdb: Path, tmp_path: Path) -> None:

@@ -102,6 +102,9 @@ def test_log_of_another_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.kdb-wal").write_bytes(b"something")
     (entry,) = merge(tmp_path / "m.kdb", one).inputs
     assert "a.kdb-wal" in entry.notes[0]
+    (tmp_path / "link.kdb").symlink_to(one)
+    (entry,) = merge(tmp_path / "n.kdb", tmp_path / "link.kdb").inputs
+    assert "a.kdb-wal" in entry.notes[0]
 
 
 def test_inputs_in_a_read_only_folder(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_command(kdb: Path, tmp_path: Path) -> None:
     assert records_of(kdb) == ALL
     kdb.with_suffix(".manifest.json").write_text("{}")
     result = run(kdb, "--kernel", "*.mlir", "--in-place")
-    assert "does not describe the file any more" in result.stderr
+    assert "`gfx1030.manifest.json` is not a manifest" in result.stderr
     assert records_of(kdb) == [A, B]
 
 

@@ -99,6 +99,9 @@ def test_left_half_written(kdb: Path) -> None:
     (kdb.parent / "a.kdb-journal").write_bytes(b"x")
     with pytest.raises(DatabaseError, match="half-written"):
         read_kdb(kdb)
+    (kdb.parent / "link.kdb").symlink_to(kdb)  # the journal lies beside what it leads to
+    with pytest.raises(DatabaseError, match="half-written"):
+        read_kdb(kdb.parent / "link.kdb")
 
 
 REST = (

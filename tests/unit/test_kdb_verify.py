@@ -100,6 +100,8 @@ HUGE = bz2.compress(bytes(65 << 20))
         ((PACKED, MD5, -1), (Level.SUSPICIOUS, "size")),
         ((PACKED, MD5, (1 << 32) + SIZE), (Level.SUSPICIOUS, "size")),
         ((PACKED, MD5, 1 << 32), (Level.FATAL, "size")),
+        ((PACKED, MD5, 1 << 31), (Level.SUSPICIOUS, "size")),
+        ((PACKED, MD5, -(1 << 31)), (Level.SUSPICIOUS, "size")),
         ((PACKED, MD5, 0), (Level.FATAL, "size")),
         ((PACKED, MD5, "many"), (Level.FATAL, "type")),
         ((PACKED[:-50], MD5, SIZE), (Level.FATAL, "bzip2")),

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from kdbforge.errors import KdbforgeError
 
-__all__ = ["Bar", "console", "emit_json", "print_error", "print_table", "progress_bar"]
+# rich is imported when something is to be drawn with it: importing it takes longer than many a
+# command does.
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
-#: Everything that is not data.
-console = Console(stderr=True, soft_wrap=True, highlight=False)
-_stdout = Console(soft_wrap=True, highlight=False)
+__all__ = ["Bar", "Messages", "console", "emit_json", "print_error", "print_table", "progress_bar"]
+
+
+class Messages:
+    """Everything that is not data, on stderr; nothing of it while `quiet` is set."""
+
+    def __init__(self) -> None:
+        self.quiet = False
+
+    @functools.cached_property
+    def rich(self) -> Console:
+        from rich.console import Console  # noqa: PLC0415
+
+        return Console(stderr=True, soft_wrap=True, highlight=False)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.rich.is_terminal
+
+    def print(self, text: str) -> None:
+        """Print a line in rich's markup."""
+        if not self.quiet:
+            self.rich.print(text)
+
+
+console = Messages()
 
 
 class Bar:
@@ -48,24 +62,29 @@ class Bar:
 
     def describe(self, text: str) -> None:
         if self._progress:
+            from rich.markup import escape  # noqa: PLC0415
+
             self._progress.update(self._task, description=escape(text))
 
 
 @contextmanager
 def progress_bar(description: str, total: float | None, unit: str = "items") -> Iterator[Bar]:
     """A bar of items or bytes with its time left; drawn only on a terminal, and not with -q."""
-    if not console.is_terminal or console.quiet:
+    if console.quiet or not console.is_terminal:
         yield Bar(None, None)
         return
-    count: ProgressColumn = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
+    from rich import progress as bars  # noqa: PLC0415
+    from rich.markup import escape  # noqa: PLC0415
+
+    count = bars.DownloadColumn() if unit == "bytes" else bars.MofNCompleteColumn()
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
         count,
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        bars.TimeElapsedColumn(),
+        bars.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with bars.Progress(*columns, console=console.rich, transient=True) as progress:
         yield Bar(progress, progress.add_task(escape(description), total=total))
 
 
@@ -76,16 +95,22 @@ def emit_json(value: Any) -> None:
 
 def print_table(headers: list[str], rows: list[list[str]]) -> None:
     """Print a plain table on stdout."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in headers:
         table.add_column(header, overflow="fold")
     for row in rows:
         table.add_row(*map(escape, row))
-    _stdout.print(table)
+    Console(soft_wrap=True, highlight=False).print(table)
 
 
 def print_error(error: KdbforgeError) -> None:
     """Print an error: what, where, and one way out; also with -q."""
+    from rich.markup import escape  # noqa: PLC0415
+
     console.quiet = False
     console.print(f"[bold red]error:[/] {escape(error.message)}")
     for line in error.context:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from kdbforge.cli.reports import (
     print_unplanned,
 )
 from kdbforge.errors import InputError
+from kdbforge.files import host_errors
+from kdbforge.kdb.verify_kind import file_kind
 from kdbforge.model.device import Gpu
 from kdbforge.model.policy import find_policy
 from kdbforge.planner.estimate import estimate
@@ -235,6 +238,8 @@ def prove(
     if not kdbs or not sources:
         missing = "database (*.kdb)" if not kdbs else "source of problems"
         raise InputError(f"No {missing} among the arguments", hint="see `kdbforge prove --help`")
+    for path in kdbs:
+        _warn_of_another_kind(path)
     proofs = api.prove(
         kdbs,
         load_problems(sources, asked),
@@ -247,6 +252,15 @@ def prove(
     if as_json:
         emit_json([dataclasses.asdict(proof) for proof in proofs])
     return 0 if all(proof.proven for proof in proofs) else 1
+
+
+def _warn_of_another_kind(path: Path) -> None:
+    """Say what a file really is; what libMIOpen makes of it the proof shows."""
+    with host_errors(f"read `{path}`"), path.open("rb") as file:
+        start = file.read(4096)
+        kind = file_kind(start, os.fstat(file.fileno()).st_size)
+    if not kind.database:
+        console.print(f"[yellow]warning:[/] {escape(f'`{path}` is {kind.words}')}")
 
 
 @click.command()

@@ -7,24 +7,87 @@ import sys
 import click
 
 import kdbforge
-from kdbforge.cli import flow
 from kdbforge.cli.console import console, print_error
-from kdbforge.cli.doctor import doctor
-from kdbforge.cli.gpu import gpu
-from kdbforge.cli.install import install_, uninstall_
-from kdbforge.cli.kdb import kdb
+from kdbforge.cli.lazy import LazyGroup
 from kdbforge.cli.options import Settings, common_options
-from kdbforge.cli.package import keygen, package, sign, verify_signature
-from kdbforge.cli.problems import problems
-from kdbforge.cli.toolchain import toolchain
 from kdbforge.errors import KdbforgeError
 
 __all__ = ["cli", "main"]
 
 INTERRUPTED = 130
 
+#: Name of each command -> where it is, and the first line of its help.
+COMMANDS = {
+    "build": (
+        "kdbforge.cli.flow:build",
+        "Build and prove a kernel database for every GPU.",
+    ),
+    "compile": (
+        "kdbforge.cli.flow:compile_",
+        "Compile what the store lacks of a plan's jobs.",
+    ),
+    "doctor": (
+        "kdbforge.cli.doctor:doctor",
+        "Say which kernel databases every libMIOpen here opens, and why it would find none.",
+    ),
+    "gpu": (
+        "kdbforge.cli.gpu:gpu",
+        "Known GPUs and their device profiles.",
+    ),
+    "install": (
+        "kdbforge.cli.install:install_",
+        "Put kernel databases, with their manifests, where libMIOpen looks for them.",
+    ),
+    "kdb": (
+        "kdbforge.cli.kdb:kdb",
+        "Look into kernel databases, check and change them.",
+    ),
+    "keygen": (
+        "kdbforge.cli.package:keygen",
+        "Make a key to sign with: the secret one into a file, the public one beside it.",
+    ),
+    "log": (
+        "kdbforge.cli.flow:log",
+        "Show what the compiler said about a job; JOB is its key or the start of it.",
+    ),
+    "package": (
+        "kdbforge.cli.package:package",
+        "Packages of databases, one for each architecture, for others to install.",
+    ),
+    "plan": (
+        "kdbforge.cli.flow:plan",
+        "Find out what MIOpen would compile, without compiling it.",
+    ),
+    "problems": (
+        "kdbforge.cli.problems:problems",
+        "List the problems in driver lines, logs, networks and suites.",
+    ),
+    "prove": (
+        "kdbforge.cli.flow:prove",
+        "Replay problems with databases installed and the compiler forbidden.",
+    ),
+    "sign": (
+        "kdbforge.cli.package:sign",
+        "Sign databases: each FILE is a database, its manifest, or a folder of them.",
+    ),
+    "toolchain": (
+        "kdbforge.cli.toolchain:toolchain",
+        "The MIOpens to build for: fetched ones and installed ones.",
+    ),
+    "uninstall": (
+        "kdbforge.cli.install:uninstall_",
+        "Remove databases that `kdbforge install` wrote, and restore what was there before.",
+    ),
+    "verify-signature": (
+        "kdbforge.cli.package:verify_signature",
+        "Check who signed databases, and that they are what was signed.",
+    ),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(
+    cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(kdbforge.__version__, prog_name="kdbforge")
 @common_options
 def cli(settings: Settings) -> None:
@@ -35,14 +98,6 @@ def cli(settings: Settings) -> None:
       kdbforge toolchain fetch
       kdbforge build suite:resnet50 --gpu gfx1030_40 -o out
     """
-
-
-for command in (
-    flow.build, flow.plan, flow.compile_, flow.prove, flow.log, problems, gpu, toolchain, kdb,
-    install_, uninstall_, doctor,
-    package, sign, verify_signature, keygen,
-):  # fmt: skip
-    cli.add_command(command)
 
 
 def main() -> None:

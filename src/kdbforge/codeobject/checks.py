@@ -12,7 +12,6 @@ from enum import IntEnum
 
 from kdbforge.codeobject.descriptor import Family, family
 from kdbforge.codeobject.details import Details, Kernel, read_details
-from kdbforge.codeobject.image import STT_FUNC
 from kdbforge.errors import DatabaseError, InputError
 from kdbforge.model.target import TargetId
 
@@ -56,11 +55,7 @@ def check_details(details: Details) -> Iterator[Finding]:
     """Check a code object that could be read."""
     yield from _check_metadata(details)
     try:
-        entries = {
-            symbol.address
-            for symbol in details.image.symbols(local=True)
-            if symbol.kind == STT_FUNC
-        }
+        entries = details.image.entry_points()
     except DatabaseError as error:  # the full symbol table, which nothing else needs
         yield Finding(Level.ELF, "", error.message)
         return

@@ -18,6 +18,7 @@ Fields as in the LLVM AMDGPU usage guide, "Kernel Descriptor":
 
 from __future__ import annotations
 
+import functools
 import struct
 from dataclasses import dataclass
 
@@ -36,6 +37,10 @@ _LAYOUT = struct.Struct("<III4sq20sIIIHH4s")
 # User SGPRs that each bit of the kernel code properties asks for, from bit 0: scratch buffer,
 # dispatch pointer, queue pointer, kernarg pointer, dispatch ID, flat scratch, scratch size.
 _USER_SGPRS = (4, 2, 2, 2, 2, 2, 1)
+_IMPLIED = tuple(
+    sum(count for bit, count in enumerate(_USER_SGPRS) if properties >> bit & 1)
+    for properties in range(128)
+)
 _RESERVED_PROPERTIES = 0xF380
 
 
@@ -101,6 +106,7 @@ _FAMILIES = (
 )
 
 
+@functools.cache
 def family(arch: str) -> Family | None:
     """The family of a processor; None if it is not known."""
     return next((found for prefix, found in _FAMILIES if arch.startswith(prefix)), None)
@@ -111,7 +117,6 @@ def decode_descriptor(data: bytes) -> Descriptor:
     lds, scratch, kernarg, zero1, entry, zero2, rsrc3, rsrc1, rsrc2, properties, preload, zero3 = (
         _LAYOUT.unpack(data)
     )
-    implied = sum(n for bit, n in enumerate(_USER_SGPRS) if properties >> bit & 1)
     return Descriptor(
         lds_bytes=lds,
         scratch_bytes=scratch,
@@ -120,7 +125,7 @@ def decode_descriptor(data: bytes) -> Descriptor:
         granulated_vgprs=rsrc1 & 63,
         granulated_sgprs=rsrc1 >> 6 & 15,
         user_sgprs=rsrc2 >> 1 & 31,
-        implied_user_sgprs=implied + (preload & 127),
+        implied_user_sgprs=_IMPLIED[properties & 127] + (preload & 127),
         accum_offset=((rsrc3 & 63) + 1) * 4,
         wave32=bool(properties >> 10 & 1),
         dynamic_stack=bool(properties >> 11 & 1),

@@ -15,8 +15,8 @@ from kdbforge.codeobject.descriptor import (
     family,
     registers,
 )
-from kdbforge.codeobject.elf import CodeObject, describe_image
-from kdbforge.codeobject.image import STT_FUNC, STT_OBJECT, Image, Symbol, read_image
+from kdbforge.codeobject.elf import CodeObject, describe_image, descriptor_symbols
+from kdbforge.codeobject.image import STT_FUNC, Image, Symbol, read_image
 from kdbforge.codeobject.metadata import KernelMetadata, Metadata, read_metadata
 from kdbforge.errors import DatabaseError
 
@@ -71,14 +71,10 @@ def read_details(data: bytes) -> Details:
         If it is no code object, or a part of it is damaged.
     """
     image = read_image(data)
-    described = describe_image(image)
+    descriptors = descriptor_symbols(image)
+    described = describe_image(image, descriptors)
     metadata = read_metadata(image)
     known = {kernel.symbol: kernel for kernel in metadata.kernels} if metadata else {}
-    descriptors = {
-        symbol.name: symbol
-        for symbol in image.symbols()
-        if symbol.kind == STT_OBJECT and symbol.name.endswith(".kd")
-    }
     kernels = tuple(
         _kernel(image, symbol, described.arch, known.get(name))
         for name, symbol in sorted(descriptors.items())
@@ -99,10 +95,10 @@ def functions(image: Image) -> tuple[Function, ...]:
         for symbol in image.symbols(local=True)
         if symbol.kind == STT_FUNC and symbol.size
     }
-    found = tuple(_function(image, symbols[key]) for key in sorted(symbols))
-    if sum(len(function.code) for function in found) > len(image.data):
+    # Before their code is copied: a hundred thousand symbols may stand for the same megabytes.
+    if sum(symbol.size for symbol in symbols.values()) > len(image.data):
         raise DatabaseError("Code object is damaged: its functions overlap")
-    return found
+    return tuple(_function(image, symbols[key]) for key in sorted(symbols))
 
 
 def _function(image: Image, symbol: Symbol) -> Function:

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from kdbforge.codeobject.image import MAX_OBJECT_BYTES, STT_OBJECT, Image, read_image
+from kdbforge.codeobject.image import MAX_OBJECT_BYTES, STT_OBJECT, Image, Symbol, read_image
 from kdbforge.errors import DatabaseError
 from kdbforge.model.target import TargetId
 
@@ -31,6 +31,7 @@ __all__ = [
     "Setting",
     "check_object",
     "describe_image",
+    "descriptor_symbols",
     "read_object",
 ]
 
@@ -125,8 +126,23 @@ def read_object(data: bytes) -> CodeObject:
     return describe_image(read_image(data))
 
 
-def describe_image(image: Image) -> CodeObject:
-    """What an ELF file says of itself.
+def descriptor_symbols(image: Image) -> dict[str, Symbol]:
+    """Symbols of the kernel descriptors by their names, `NAME.kd`.
+
+    Raises
+    ------
+    DatabaseError
+        If the symbols are damaged.
+    """
+    return {
+        symbol.name: symbol
+        for symbol in image.symbols()
+        if symbol.kind == STT_OBJECT and symbol.name.endswith(".kd")
+    }
+
+
+def describe_image(image: Image, descriptors: Mapping[str, Symbol] | None = None) -> CodeObject:
+    """What an ELF file says of itself; `descriptors` are its own, where they are at hand.
 
     Raises
     ------
@@ -136,17 +152,13 @@ def describe_image(image: Image) -> CodeObject:
     arch = _MACHS.get(image.flags & 0xFF)
     if arch is None:
         raise DatabaseError(f"Code object is for an unknown processor: e_flags {image.flags:#x}")
-    kernels = {
-        symbol.name.removesuffix(".kd")
-        for symbol in image.symbols()
-        if symbol.kind == STT_OBJECT and symbol.name.endswith(".kd")
-    }
+    found = descriptor_symbols(image) if descriptors is None else descriptors
     return CodeObject(
         arch=arch,
         sramecc=Setting(image.flags >> 10 & 3),
         xnack=Setting(image.flags >> 8 & 3),
         version=image.version,
-        kernels=tuple(sorted(kernels)),
+        kernels=tuple(sorted(name.removesuffix(".kd") for name in found)),
     )
 
 

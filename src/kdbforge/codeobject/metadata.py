@@ -11,9 +11,10 @@ Fields as in the LLVM AMDGPU usage guide, "Code Object V4 Metadata" and later:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any
 
 import msgpack
 
@@ -37,7 +38,22 @@ _MAX_BYTES = 8 << 20
 _MAX_ITEMS = 100_000
 _MAX_TEXT = 1 << 16
 _MAX_NUMBER = 1 << 63
-T = TypeVar("T", int, str)
+_LIMITS = {
+    "max_str_len": _MAX_TEXT,
+    "max_bin_len": _MAX_TEXT,
+    "max_array_len": _MAX_ITEMS,
+    "max_map_len": _MAX_ITEMS,
+    "max_ext_len": 0,
+}
+_KERNELS, _ARGUMENTS = "amdhsa.kernels", ".args"
+_NUMBERS = (
+    ".kernarg_segment_size", ".group_segment_fixed_size", ".private_segment_fixed_size",
+    ".wavefront_size", ".vgpr_count", ".sgpr_count", ".agpr_count", ".vgpr_spill_count",
+    ".sgpr_spill_count", ".max_flat_workgroup_size",
+)  # fmt: skip
+_NO_ARGUMENTS = b"\x90"  # an empty list
+#: Longest packed arguments of one kernel that are remembered; MIOpen's have about a kilobyte.
+_MAX_REMEMBERED = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +122,8 @@ def metadata_fields(image: Image) -> Mapping[str, Any] | None:
     if content is None:
         return None
     decode_metadata(content)
-    return _unpack(content)
+    fields: dict[str, Any] = msgpack.unpackb(content, **_LIMITS)  # a map: it was just decoded
+    return fields
 
 
 def _note(image: Image) -> bytes | None:
@@ -128,59 +145,124 @@ def decode_metadata(content: bytes) -> Metadata:
     DatabaseError
         If it is not msgpack, larger than 8 MiB, or a value has the wrong type.
     """
-    root = _unpack(content)
-    target = _get(root, "amdhsa.target", "")
-    return Metadata(
-        version=_numbers(root, "amdhsa.version"),
-        target=target.removeprefix(_TRIPLE),
-        kernels=tuple(_kernel(kernel) for kernel in _maps(root, "amdhsa.kernels")),
-    )
-
-
-def _unpack(content: bytes) -> dict[Any, Any]:
     if len(content) > _MAX_BYTES:
         raise DatabaseError(
             f"Metadata note has {len(content)} bytes; at most {_MAX_BYTES} are read"
         )
     try:
-        root = msgpack.unpackb(
-            content,
-            max_str_len=_MAX_TEXT,
-            max_bin_len=_MAX_TEXT,
-            max_array_len=_MAX_ITEMS,
-            max_map_len=_MAX_ITEMS,
-            max_ext_len=0,
-        )
+        root, kernels = _walk(content)
+    except msgpack.OutOfData:
+        raise _damaged("it is cut off") from None
     # msgpack raises ValueError and, for what nests too deep, its own StackError (a ValueError);
     # its pure Python twin runs into a RecursionError there. A map can be a key in no dict.
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        raise _damaged(str(error) or type(error).__name__) from None
+    target = _get(root, "amdhsa.target", "")
+    return Metadata(
+        version=_numbers(root, "amdhsa.version"),
+        target=target.removeprefix(_TRIPLE),
+        kernels=tuple(_kernel(fields, arguments) for fields, arguments in kernels),
+    )
+
+
+def _walk(content: bytes) -> tuple[dict[Any, Any], list[tuple[dict[Any, Any], bytes]]]:
+    """The note without its kernels, and these without their arguments, which are still packed.
+
+    Unpacking the arguments would take most of the time, and the kernels of a source file have
+    the same ones in every object that is made of it.
+    """
+    unpacker = msgpack.Unpacker(None, max_buffer_size=len(content) or 1, **_LIMITS)
+    unpacker.feed(content)
+    root: dict[Any, Any] = {}
+    kernels: list[tuple[dict[Any, Any], bytes]] = []
+    for _ in range(_count(unpacker.read_map_header, "it is no map")):
+        key = unpacker.unpack()
+        if type(key) is not str:  # as msgpack refuses them within
+            raise _damaged(f"a key is a {type(key).__name__}")
+        if key == _KERNELS:
+            wrong = f"`{_KERNELS}` is no list of maps"
+            count = _count(unpacker.read_array_header, wrong)
+            kernels = [_walk_kernel(unpacker, content, wrong) for _ in range(count)]
+        else:
+            root[key] = unpacker.unpack()
+    if unpacker.tell() != len(content):
+        raise _damaged(f"it goes on for {len(content) - unpacker.tell()} bytes behind its end")
+    return root, kernels
+
+
+def _walk_kernel(unpacker: Any, content: bytes, wrong: str) -> tuple[dict[Any, Any], bytes]:
+    fields: dict[Any, Any] = {}
+    arguments = _NO_ARGUMENTS
+    unpack = unpacker.unpack
+    for _ in range(_count(unpacker.read_map_header, wrong)):
+        key = unpack()
+        if type(key) is not str:
+            raise _damaged(f"a key is a {type(key).__name__}")
+        if key == _ARGUMENTS:
+            start = unpacker.tell()
+            unpacker.skip()
+            arguments = content[start : unpacker.tell()]
+        else:
+            fields[key] = unpack()
+    return fields, arguments
+
+
+def _count(read: Callable[[], int], wrong: str) -> int:
+    """The length of the list or map that begins here."""
+    try:
+        count = read()
+    except ValueError:
+        raise _damaged(wrong) from None
+    if count > _MAX_ITEMS:
+        raise _damaged(f"it has a list or map of {count} items")
+    return count
+
+
+def _arguments(packed: bytes) -> tuple[Argument, ...]:
+    # A stranger's long lists shall not fill the memory.
+    return (_known_arguments if len(packed) <= _MAX_REMEMBERED else _unpack_arguments)(packed)
+
+
+def _unpack_arguments(packed: bytes) -> tuple[Argument, ...]:
+    try:
+        values = msgpack.unpackb(packed, **_LIMITS)
     except (ValueError, TypeError, RecursionError) as error:
         raise _damaged(str(error) or type(error).__name__) from None
-    if not isinstance(root, dict):
-        raise _damaged("it is no map")
-    return root
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise _damaged(f"`{_ARGUMENTS}` is no list of maps")
+    return tuple(map(_argument, values))
 
 
-def _kernel(fields: Mapping[str, Any]) -> KernelMetadata:
+_known_arguments = functools.lru_cache(256)(_unpack_arguments)
+
+
+def _kernel(fields: Mapping[str, Any], arguments: bytes) -> KernelMetadata:
+    get = fields.get
+    for key in _NUMBERS:
+        value = get(key)
+        if value is None and key not in fields:
+            continue
+        if type(value) is not int or not 0 <= value < _MAX_NUMBER:
+            raise _damaged(f"`{key}` is a {type(value).__name__}")
     return KernelMetadata(
         name=_get(fields, ".name", ""),
         symbol=_get(fields, ".symbol", ""),
-        arguments=tuple(_argument(argument) for argument in _maps(fields, ".args")),
-        kernarg_bytes=_get(fields, ".kernarg_segment_size", None),
-        lds_bytes=_get(fields, ".group_segment_fixed_size", None),
-        scratch_bytes=_get(fields, ".private_segment_fixed_size", None),
-        wave_size=_get(fields, ".wavefront_size", None),
-        vgprs=_get(fields, ".vgpr_count", None),
-        sgprs=_get(fields, ".sgpr_count", None),
-        agprs=_get(fields, ".agpr_count", None),
-        vgpr_spills=_get(fields, ".vgpr_spill_count", None),
-        sgpr_spills=_get(fields, ".sgpr_spill_count", None),
-        max_workgroup=_get(fields, ".max_flat_workgroup_size", None),
+        arguments=_arguments(arguments),
+        kernarg_bytes=get(".kernarg_segment_size"),
+        lds_bytes=get(".group_segment_fixed_size"),
+        scratch_bytes=get(".private_segment_fixed_size"),
+        wave_size=get(".wavefront_size"),
+        vgprs=get(".vgpr_count"),
+        sgprs=get(".sgpr_count"),
+        agprs=get(".agpr_count"),
+        vgpr_spills=get(".vgpr_spill_count"),
+        sgpr_spills=get(".sgpr_spill_count"),
+        max_workgroup=get(".max_flat_workgroup_size"),
         required_workgroup=_numbers(fields, ".reqd_workgroup_size"),
     )
 
 
 def _argument(fields: Mapping[str, Any]) -> Argument:
-    # Spelled out, since most of the time that checking a whole database takes is spent here.
     get = fields.get
     texts = name, type_name, kind, space, access = (
         get(".name", ""), get(".type_name", ""), get(".value_kind", ""),
@@ -195,39 +277,24 @@ def _argument(fields: Mapping[str, Any]) -> Argument:
     return Argument(name, type_name, offset, size, kind, space, access)
 
 
-@overload
-def _get(fields: Mapping[str, Any], key: str, default: T) -> T: ...
-@overload
-def _get(fields: Mapping[str, Any], key: str, default: None) -> int | None: ...
-def _get(fields: Mapping[str, Any], key: str, default: Any) -> Any:
-    """A text or a number, of the type of `default`; None stands for a number that may be absent."""
-    if key not in fields:
-        return default
-    value = fields[key]
-    if isinstance(default, str):
-        if isinstance(value, str):
-            return value
-    elif _is_number(value):
-        return value
-    raise _damaged(f"`{key}` is a {type(value).__name__}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_NUMBER
+def _get(fields: Mapping[str, Any], key: str, default: str) -> str:
+    value = fields.get(key, default)
+    if type(value) is not str:
+        raise _damaged(f"`{key}` is a {type(value).__name__}")
+    return value
 
 
 def _numbers(fields: Mapping[str, Any], key: str) -> tuple[int, ...]:
-    value = fields.get(key, [])
+    if key not in fields:
+        return ()
+    value = fields[key]
     if not isinstance(value, list) or len(value) > 3 or not all(map(_is_number, value)):
         raise _damaged(f"`{key}` is no list of up to three numbers")
     return tuple(value)
 
 
-def _maps(fields: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    value = fields.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise _damaged(f"`{key}` is no list of maps")
-    return value
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_NUMBER
 
 
 def _damaged(what: str) -> DatabaseError:

@@ -13,16 +13,15 @@ import os
 import shutil
 import sqlite3
 import stat
-import tempfile
 from array import array
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 from kdbforge.errors import DatabaseError
-from kdbforge.files import host_errors
+from kdbforge.files import host_errors, scratch_folder
 from kdbforge.kdb.reader import database_errors, restrict
 from kdbforge.kdb.schema import COLUMNS, TABLE
 from kdbforge.kdb.verify_kind import WAL, FileKind, file_kind
@@ -80,12 +79,11 @@ def diagnose(path: Path) -> Iterator[Diagnosis]:
         If a file in WAL mode cannot be copied, which reading its log needs.
     """
     found = Diagnosis(path)
-    with tempfile.TemporaryDirectory(prefix="kdbforge-") as folder:
+    with ExitStack() as stack:
         start = _check_file(found)
         if start is not None and _check_start(found, start):
             _check_journal(found, start)
-            database = _settled(found, Path(folder))
-            _check_content(found, database)
+            _check_content(found, _settled(found, stack))
         yield found
 
 
@@ -226,13 +224,13 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _settled(found: Diagnosis, folder: Path) -> Path:
+def _settled(found: Diagnosis, stack: ExitStack) -> Path:
     """The file itself, or a copy of it with its log worked in; SQLite writes to read a log."""
     real = found.path.resolve()
     log = real.with_name(real.name + "-wal")
     if not _size(log):
         return real
-    copy = folder / "copy.kdb"
+    copy = stack.enter_context(scratch_folder()) / "copy.kdb"
     with host_errors(f"copy `{found.path}` and its log"):
         shutil.copyfile(real, copy)
         shutil.copyfile(log, copy.with_name(copy.name + "-wal"))

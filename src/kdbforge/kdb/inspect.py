@@ -5,23 +5,23 @@ Neither checks a file as a whole nor unpacks what was not asked for; `verify` do
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sqlite3
-import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 from kdbforge.codeobject.bundle import device_objects
 from kdbforge.codeobject.elf import CodeObject, read_object
 from kdbforge.errors import DatabaseError, InputError, KdbforgeError
-from kdbforge.files import host_errors
+from kdbforge.files import host_errors, scratch_folder
 from kdbforge.kdb.reader import (
     check_start,
     check_table,
@@ -82,8 +82,7 @@ class Filter:
     id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):  # a database has tens of thousands, and tuples are made quickest
     """A record without its blob."""
 
     id: int
@@ -186,16 +185,19 @@ class Kdb:
         return record_of(self.facts.path, row)
 
     def _entry(self, row: tuple[object, ...]) -> Entry:
-        number, name, args, kind, stored, *rest = row
-        digest, size = rest or (None, None)
+        if len(row) == 5:
+            number, name, args, kind, stored = row
+            digest = size = None
+        else:
+            number, name, args, kind, stored, digest, size = row
         if not (
-            isinstance(number, int)
-            and isinstance(name, str)
-            and isinstance(args, str)
-            and isinstance(stored, int)
-            and kind == "blob"
-            and (digest is None or isinstance(digest, str))
-            and (size is None or isinstance(size, int))
+            kind == "blob"
+            and type(number) is int
+            and type(name) is str
+            and type(args) is str
+            and type(stored) is int
+            and (digest is None or type(digest) is str)
+            and (size is None or type(size) is int)
         ):
             raise DatabaseError(f"`{self.facts.path}`: record {number} has values of wrong types")
         return Entry(number, name, args, stored, digest, size)
@@ -229,18 +231,20 @@ def open_database(path: Path) -> Iterator[tuple[FileFacts, sqlite3.Connection]]:
     HostError
         Likewise.
     """
-    facts = _facts(path)
-    log = path.with_name(path.name + "-wal")
+    # SQLite keeps the side files beside what a link leads to. (Path.resolve fails on a cycle.)
+    real = Path(os.path.realpath(path))
+    facts = _facts(path, real)
+    log = real.with_name(real.name + "-wal")
     if facts.journal_mode == "wal" and log.exists() and log.stat().st_size:
-        with tempfile.TemporaryDirectory(prefix="kdbforge-") as folder:
-            copy = Path(folder) / "copy.kdb"
+        with scratch_folder() as folder:
+            copy = folder / "copy.kdb"
             with host_errors(f"copy `{path}` and its log"):
-                shutil.copyfile(path, copy)
+                shutil.copyfile(real, copy)
                 shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
             with _connect(path, copy, "mode=rw") as db:
                 yield facts, db
     else:
-        with _connect(path, path, "mode=ro&immutable=1") as db:
+        with _connect(path, real, "mode=ro&immutable=1") as db:
             yield facts, db
 
 
@@ -331,10 +335,10 @@ def _counts(values: Iterator[T]) -> dict[T, int]:
     return dict(sorted(Counter(values).items()))
 
 
-def _facts(path: Path) -> FileFacts:
+def _facts(path: Path, real: Path) -> FileFacts:
     with host_errors(f"read `{path}`"), path.open("rb") as file:
         start = file.read(4096)
-        size = path.stat().st_size
+        size = os.fstat(file.fileno()).st_size
     check_start(path, start, size, wal=True)
     # https://sqlite.org/fileformat.html: page size at 16, versions at 18, SQLite's own at 96.
     page_size = int.from_bytes(start[16:18], "big")
@@ -345,7 +349,7 @@ def _facts(path: Path) -> FileFacts:
         page_size=65536 if page_size == 1 else page_size,
         journal_mode="wal" if 2 in start[18:20] else "delete",
         side_files=tuple(
-            path.name + end for end in _SIDE_FILES if path.with_name(path.name + end).exists()
+            real.name + end for end in _SIDE_FILES if real.with_name(real.name + end).exists()
         ),
         sqlite_version=f"{version // 1_000_000}.{version // 1000 % 1000}.{version % 1000}",
     )

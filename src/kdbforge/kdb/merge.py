@@ -340,7 +340,9 @@ def _packing(candidate: _Candidate) -> tuple[bool, int, bytes]:
 
 
 def _notes(source: Source) -> tuple[str, ...]:
-    log = source.path.name + "-wal"
-    if source.facts.journal_mode != "wal" and log in source.facts.side_files:
-        return (f"`{log}` lies beside it and does not belong to it; it was not read",)
-    return ()
+    if source.facts.journal_mode == "wal":
+        return ()
+    logs = [name for name in source.facts.side_files if name.endswith("-wal")]
+    return tuple(
+        f"`{log}` lies beside it and does not belong to it; it was not read" for log in logs
+    )

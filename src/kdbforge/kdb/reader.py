@@ -218,6 +218,7 @@ def _check_header(path: Path, start: bytes, size: int, *, wal: bool) -> None:
         raise DatabaseError(
             f"`{path}` is cut off: it has {size} bytes, and its header says {pages * page}"
         )
-    journal = path.with_name(path.name + "-journal")
+    real = Path(os.path.realpath(path))  # as SQLite does
+    journal = real.with_name(real.name + "-journal")
     if journal.exists() and journal.stat().st_size:
         raise DatabaseError(f"`{path}` was left half-written: there is a `{journal.name}`")

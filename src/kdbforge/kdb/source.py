@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,6 +39,9 @@ __all__ = [
 T = TypeVar("T")
 #: Blobs and objects that may be in memory at once, all threads together; one is always let in.
 _IN_FLIGHT_BYTES = 64 << 20
+#: What a thread is given at once.
+_BATCH_BYTES = 1 << 20
+_BATCH_RECORDS = 32
 _READABLE = "typeof(kernel_name) = 'text' AND typeof(kernel_args) = 'text'"
 # A foreign table may declare another collation, and its index may lie.
 _KEYS = (
@@ -82,8 +86,20 @@ class Source:
         self.facts = facts
         self.rejected: dict[int, Rejected] = {}
         self._db = db
+        self._begun: Iterator[Row] | None = None
         with database_errors(path):
             (self.count,) = db.execute("SELECT count(*) FROM main.kern_db NOT INDEXED").fetchone()
+
+    def begin(self) -> None:
+        """Sort all keys; the next call of `rows` hands them out.
+
+        Raises
+        ------
+        DatabaseError
+            If the file is damaged.
+        """
+        rows = self.rows()
+        self._begun = chain([first], rows) if (first := next(rows, None)) else rows
 
     def rows(self) -> Iterator[Row]:
         """All rows that have a key, in its order; rows with equal keys by their ids.
@@ -95,6 +111,12 @@ class Source:
         DatabaseError
             If the file is damaged.
         """
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            return begun
+        return self._sorted()
+
+    def _sorted(self) -> Iterator[Row]:
         with database_errors(self.path):
             for (number,) in self._db.execute(_UNREADABLE):
                 self.reject(number, "", "its key is not text")
@@ -151,9 +173,7 @@ def open_source(path: Path) -> Iterator[Source]:
     HostError
         If it cannot be read.
     """
-    # SQLite keeps the side files beside what a link leads to.
-    real = path.resolve() if path.is_symlink() else path
-    with open_database(real) as (facts, db):
+    with open_database(path) as (facts, db):
         with database_errors(path):
             quick_check(path, db)
             (encoding,) = db.execute("PRAGMA encoding").fetchone()
@@ -161,7 +181,7 @@ def open_source(path: Path) -> Iterator[Source]:
             raise DatabaseError(f"`{path}` is in {encoding}, and MIOpen's databases are in UTF-8")
         db.text_factory = bytes
         source = Source(path, facts, db)
-        next(source.rows(), None)  # sorts all keys: what is wrong with them shows here
+        source.begin()  # what is wrong with the keys shows here
         yield source
 
 
@@ -177,43 +197,58 @@ def check_records(
     HostError
         If an object is packed in a way that this machine cannot unpack.
     """
-    waiting: deque[tuple[T, Record, Future[TargetId | DatabaseError]]] = deque()
+    waiting: deque[tuple[list[tuple[T, Record]], int, Future[list[TargetId | DatabaseError]]]]
+    waiting = deque()
     in_flight = 0
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "check")  # bz2 and MD5 drop the GIL
     try:
-        for tag, record in records:
-            weight = _weight(record)
+        for batch, weight in _batches(records):
             while waiting and in_flight + weight > _IN_FLIGHT_BYTES:
-                in_flight -= _weight(waiting[0][1])
-                yield _result(waiting.popleft())
-            if waiting and waiting[-1][1] == record:  # as inputs of a merge often have it
-                future = waiting[-1][2]
-            else:
-                future = pool.submit(_target_or_error, record)
-            waiting.append((tag, record, future))
+                done, freed, future = waiting.popleft()
+                in_flight -= freed
+                yield from _joined(done, future)
+            future = pool.submit(_targets_or_errors, [record for _, record in batch])
+            waiting.append((batch, weight, future))
             in_flight += weight
-        while waiting:
-            yield _result(waiting.popleft())
+        for done, _, future in waiting:
+            yield from _joined(done, future)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _weight(record: Record) -> int:
-    return len(record.kernel_blob) + record.uncompressed_size
+def _batches(records: Iterable[tuple[T, Record]]) -> Iterator[tuple[list[tuple[T, Record]], int]]:
+    """Records by some at a time, since handing one to a thread takes as long as checking it."""
+    batch: list[tuple[T, Record]] = []
+    weight = 0
+    for tag, record in records:
+        more = len(record.kernel_blob) + record.uncompressed_size
+        if batch and (weight + more > _BATCH_BYTES or len(batch) == _BATCH_RECORDS):
+            yield batch, weight
+            batch, weight = [], 0
+        batch.append((tag, record))
+        weight += more
+    if batch:
+        yield batch, weight
 
 
-def _result(
-    entry: tuple[T, Record, Future[TargetId | DatabaseError]],
-) -> tuple[T, Record, TargetId | DatabaseError]:
-    tag, record, future = entry
-    return tag, record, future.result()
+def _joined(
+    batch: list[tuple[T, Record]], future: Future[list[TargetId | DatabaseError]]
+) -> Iterator[tuple[T, Record, TargetId | DatabaseError]]:
+    for (tag, record), result in zip(batch, future.result(), strict=True):
+        yield tag, record, result
 
 
-def _target_or_error(record: Record) -> TargetId | DatabaseError:
-    try:
-        return record_target(record)
-    except DatabaseError as error:
-        return error
+def _targets_or_errors(records: list[Record]) -> list[TargetId | DatabaseError]:
+    found: list[TargetId | DatabaseError] = []
+    for number, record in enumerate(records):
+        if number and records[number - 1] == record:  # as inputs of a merge often have it
+            found.append(found[-1])
+            continue
+        try:
+            found.append(record_target(record))
+        except DatabaseError as error:
+            found.append(error)
+    return found
 
 
 def record_target(record: Record) -> TargetId:

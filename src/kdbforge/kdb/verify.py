@@ -5,6 +5,7 @@ A database may be of any size: no more than some records are in memory at once.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import sqlite3
@@ -13,9 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kdbforge.errors import DatabaseError, WorkerError
 from kdbforge.kdb.diagnose import Diagnosis, connect, diagnose
@@ -26,20 +28,28 @@ from kdbforge.kdb.verify_row import Checked, Row, RowChecker, key_digest
 __all__ = ["VerifyOptions", "verify_kdb"]
 
 #: Records that a process is given at once.
-_CHUNK = 32
+_CHUNK = 64
 #: With fewer records than this, starting processes takes longer than the work.
-_FEW = 96
+_FEW = 128
 #: Findings that are kept for each check; all are counted.
 _KEPT = 200
-_ROW = (
-    "SELECT id, kernel_name, kernel_args, kernel_blob, kernel_hash, uncompressed_size,"
+_VALUES = (
+    "id, kernel_name, kernel_args, kernel_blob, kernel_hash, uncompressed_size,"
     " typeof(kernel_name), typeof(kernel_args), typeof(kernel_blob), typeof(kernel_hash),"
-    " typeof(uncompressed_size) FROM main.kern_db NOT INDEXED WHERE id = ?"
+    " typeof(uncompressed_size)"
+)
+_ROW = f"SELECT {_VALUES} FROM main.kern_db NOT INDEXED WHERE id = ?"  # noqa: S608
+#: Several rows, and what their keys lead to.
+_ROWS = (
+    f"SELECT {_VALUES}, (SELECT found.id FROM main.kern_db AS found"  # noqa: S608
+    " WHERE found.kernel_name = kern_db.kernel_name AND found.kernel_args = kern_db.kernel_args)"
+    " FROM main.kern_db NOT INDEXED WHERE id BETWEEN ? AND ? ORDER BY id"
 )
 _LOOKUP = (
     "SELECT id FROM main.kern_db"
     " WHERE kernel_name = CAST(? AS TEXT) AND kernel_args = CAST(? AS TEXT)"
 )
+_UNKNOWN = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +228,19 @@ class _Worker:
         self._stack.close()
 
     def check(self, ids: array[int]) -> _Chunk:
-        return _Chunk(tuple((number, self._check_row(number)) for number in ids))
+        checked: list[tuple[int, Checked]] = []
+        if self._indexed:
+            # A damaged page ends the query; what it did not hand out is read row by row.
+            with suppress(sqlite3.Error, UnicodeError, MemoryError):
+                for number, (*values, hit) in zip(
+                    ids, self._db.execute(_ROWS, (ids[0], ids[-1])), strict=False
+                ):
+                    if values[0] != number:
+                        break
+                    checked.append((values[0], self._check_values(values, hit)))
+        for number in ids[len(checked) :]:
+            checked.append((number, self._check_row(number)))
+        return _Chunk(tuple(checked))
 
     def _check_row(self, number: int) -> Checked:
         # A damaged page costs the records on it, not the others.
@@ -226,23 +248,29 @@ class _Worker:
             values = self._db.execute(_ROW, (number,)).fetchone()
             if values is None:
                 raise DatabaseError(f"There is no record {number}")
-            number, name, args, blob, digest, size, *kinds = values
-            types = tuple(kind.decode() for kind in kinds)
-            row = Row(number, name, args, blob, digest, size, types)
-            checked = self._checker.check(row)
-            return self._looked_up(row, checked) if self._indexed else checked
+            return self._check_values(values, _UNKNOWN)
         except (sqlite3.Error, DatabaseError, UnicodeError, MemoryError) as error:
             message = f"It cannot be read: {error}"[:300]
             return Checked((Finding(Level.FATAL, "damage", message, number),), b"", b"")
 
-    def _looked_up(self, row: Row, checked: Checked) -> Checked:
+    def _check_values(self, values: Sequence[Any], hit: object) -> Checked:
+        number, name, args, blob, digest, size, *kinds = values
+        row = Row(number, name, args, blob, digest, size, tuple([kind.decode() for kind in kinds]))
+        checked = self._checker.check(row)
+        return self._looked_up(row, checked, hit) if self._indexed else checked
+
+    def _looked_up(self, row: Row, checked: Checked, hit: object) -> Checked:
         """Look the record up by its key as MIOpen does: a damaged index leads elsewhere."""
         if row.types[:2] != ("text", "text"):
             return checked
-        hit = self._db.execute(_LOOKUP, (row.kernel_name, row.kernel_args)).fetchone()
-        if hit is not None and hit[0] == row.id:
+        if hit is _UNKNOWN:
+            found = self._db.execute(_LOOKUP, (row.kernel_name, row.kernel_args)).fetchone()
+            hit = found[0] if found else None
+        if hit == row.id:
             return checked
-        message = "The index leads to another record" if hit else "The index does not lead to it"
+        message = (
+            "The index does not lead to it" if hit is None else "The index leads to another record"
+        )
         finding = Finding(Level.NEVER_HITS, "index", message, row.id)
         return Checked((*checked.findings, finding), checked.key, checked.object)
 
@@ -253,6 +281,9 @@ _worker: _Worker | None = None
 def _start(path: Path, database: Path, device: Device | None, indexed: bool) -> None:
     """Set a process up; the parent alone minds Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Nothing that is made here lives long, and there is nothing old to look through.
+    gc.freeze()
+    gc.set_threshold(20_000)
     global _worker  # noqa: PLW0603
     _worker = _Worker(path, database, device, indexed)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bz2
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kdbforge.codeobject.bundle import device_objects
@@ -23,7 +23,7 @@ from kdbforge.kdb.verify_report import Finding, Level
 __all__ = ["Checked", "Row", "RowChecker"]
 
 _ELF = b"\x7fELF"
-_MAX_CACHED = 2048
+_MAX_CACHED = 8192
 _SHOWN = 120
 #: Level, check, and what is to be said.
 _Words = tuple[Level, str, str]
@@ -70,21 +70,31 @@ class RowChecker:
 
     def check(self, row: Row) -> Checked:
         """Check a row; never makes more than 64 MiB of its blob."""
-        said = list(_check_key(row, self.device))
+        raw_name, raw_args = _raw(row.kernel_name), _raw(row.kernel_args)
+        name, args = raw_name.decode(errors="replace"), raw_args.decode(errors="replace")
+        mcpu = _mcpu(args)
+        said = [
+            *_check_text("kernel_name", raw_name, name, row.types[0]),
+            *_check_text("kernel_args", raw_args, args, row.types[1]),
+        ]
+        if not name.endswith(".o"):
+            said.append((Level.NEVER_HITS, "name", "kernel_name does not end in `.o`"))
+        if not name.endswith(".mlir.o"):
+            said += _check_mcpu(args, mcpu, self.device)
         unpacked = _unpack(row)
         said += unpacked.said
         digest = b""
         if unpacked.data:
             digest = hashlib.sha256(unpacked.data).digest()
-            said += self._check_object(unpacked.data, digest, row)
-        kernel = _text(row.kernel_name)[:_SHOWN]
+            said += self._check_object(unpacked.data, digest, mcpu)
+        kernel = name[:_SHOWN]
         return Checked(
-            tuple(Finding(level, check, text, row.id, kernel) for level, check, text in said),
-            key_digest(_raw(row.kernel_name), _raw(row.kernel_args)),
+            tuple([Finding(level, check, text, row.id, kernel) for level, check, text in said]),
+            key_digest(raw_name, raw_args),
             digest[:16],
         )
 
-    def _check_object(self, data: bytes, digest: bytes, row: Row) -> Iterator[_Words]:
+    def _check_object(self, data: bytes, digest: bytes, mcpu: str) -> Iterable[_Words]:
         said = self._known.get(digest)
         if said is None:
             said = _examine(data)
@@ -92,9 +102,8 @@ class RowChecker:
                 self._known.clear()
             self._known[digest] = said
         if isinstance(said[0], Level):
-            yield said
-        else:
-            yield from _check_target(said, _mcpu(_text(row.kernel_args)), self.device)
+            return (said,)
+        return _check_target(said, mcpu, self.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,35 +117,25 @@ def key_digest(name: bytes, args: bytes) -> bytes:
     return hashlib.sha256(b"%d:%b%b" % (len(name), name, args)).digest()[:16]
 
 
-def _check_key(row: Row, device: Device | None) -> Iterator[_Words]:
+def _check_text(column: str, raw: bytes, text: str, kind: str) -> Iterator[_Words]:
     never = Level.NEVER_HITS
-    for name, value, kind in zip(
-        ("kernel_name", "kernel_args"), (row.kernel_name, row.kernel_args), row.types, strict=False
-    ):
-        if kind != "text":
-            yield never, "type", f"{name} is {kind}, not text"
-            continue
-        raw = _raw(value)
-        # KernelConfig::Where pastes both into SQL text without quoting; a key with a quote ends
-        # in a syntax error before any record is looked at.
-        if b"'" in raw or b"\0" in raw:
-            what = "a quote" if b"'" in raw else "a zero byte"
-            yield never, "quote", f"{name} has {what}, which MIOpen cannot look up"
-        if not _is_utf8(raw):
-            yield never, "text", f"{name} is not UTF-8"
-        if len(raw) > MAX_KEY_BYTES:
-            yield never, "text", f"{name} has {len(raw)} bytes"
-    name, args = _text(row.kernel_name), _text(row.kernel_args)
-    if not name.endswith(".o"):
-        yield never, "name", "kernel_name does not end in `.o`"
-    if not name.endswith(".mlir.o"):
-        yield from _check_mcpu(args, device)
+    if kind != "text":
+        yield never, "type", f"{column} is {kind}, not text"
+        return
+    # KernelConfig::Where pastes both into SQL text without quoting; a key with a quote ends
+    # in a syntax error before any record is looked at.
+    if b"'" in raw or b"\0" in raw:
+        what = "a quote" if b"'" in raw else "a zero byte"
+        yield never, "quote", f"{column} has {what}, which MIOpen cannot look up"
+    if "\ufffd" in text and not _is_utf8(raw):
+        yield never, "text", f"{column} is not UTF-8"
+    if len(raw) > MAX_KEY_BYTES:
+        yield never, "text", f"{column} has {len(raw)} bytes"
 
 
-def _check_mcpu(args: str, device: Device | None) -> Iterator[_Words]:
+def _check_mcpu(args: str, mcpu: str, device: Device | None) -> Iterator[_Words]:
     """handlehip.cpp: MIOpen asks for its options, then ` -mcpu=` and the name without features."""
     never = Level.NEVER_HITS
-    mcpu = _mcpu(args)
     if not mcpu:
         yield never, "mcpu", "kernel_args has no `-mcpu=`"
     elif ":" in mcpu:
@@ -245,10 +244,12 @@ def _examine_one(data: bytes) -> _Said:
     return _Said(found.arch, found.sramecc, found.xnack, tuple(said[:16]))
 
 
-def _check_target(said: tuple[_Said, ...], mcpu: str, device: Device | None) -> Iterator[_Words]:
+def _check_target(said: tuple[_Said, ...], mcpu: str, device: Device | None) -> Iterable[_Words]:
     """What is said of the one object, or of that of a bundle which fits best."""
     results = [tuple(_check_one(one, mcpu, device)) for one in said]
-    yield from min(results, key=lambda words: max((level for level, _, _ in words), default=-1))
+    if len(results) == 1:
+        return results[0]
+    return min(results, key=lambda words: max((level for level, _, _ in words), default=-1))
 
 
 def _check_one(said: _Said, mcpu: str, device: Device | None) -> Iterator[_Words]:
@@ -273,10 +274,6 @@ def _mcpu(args: str) -> str:
 
 def _raw(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
-
-
-def _text(value: object) -> str:
-    return _raw(value).decode(errors="replace")
 
 
 def _is_utf8(raw: bytes) -> bool:

@@ -133,6 +133,12 @@ def _arch(manifest: Manifest) -> str:
 
 def _bundle(arch: str, manifests: Sequence[Manifest]) -> Bundle:
     first = manifests[0]
+    if first.toolchain is None:
+        raise InputError(
+            f"It is not known for which libMIOpen `{first.path}` is",
+            context=first.doubts,
+            hint=f"`kdb {first.derived_by}` again with --manifest-from, if you know it",
+        )
     for other in manifests[1:]:
         for what, one, two in (
             ("toolchain", first.toolchain, other.toolchain),

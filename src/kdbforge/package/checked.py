@@ -67,11 +67,13 @@ def check_kdb(
     sha256 = digest(path)
     doubts = list(_doubts(path, sha256, says, library))
     if doubts and not force:
-        raise InputError(
-            doubts[0],
-            context=doubts[1:],
-            hint="build it for this library, or give --force if you know better",
-        )
+        hint = "build it for this library, or give --force if you know better"
+        if says is not None and says.toolchain is None:
+            hint = (
+                f"if you know that all of it is for this library, `kdb {says.derived_by}` again "
+                "with --manifest-from, or give --force"
+            )
+        raise InputError(doubts[0], context=doubts[1:], hint=hint)
     return CheckedKdb(
         path, sha256, records, gpus, generic, manifest,
         digest(manifest) if manifest else None,
@@ -97,7 +99,12 @@ def _doubts(path: Path, sha256: str, manifest: Manifest | None, library: Library
             "for which libMIOpen it was made; a wrong one fails or computes wrong results"
         ]
     doubts = []
-    if manifest.toolchain.build_id != library.build_id:
+    if manifest.toolchain is None:
+        doubts.append(
+            f"`{path}` was made by `kdb {manifest.derived_by}`, and it is not known for which "
+            f"libMIOpen: {'; '.join(manifest.doubts)}"
+        )
+    elif manifest.toolchain.build_id != library.build_id:
         doubts.append(
             f"`{path}` was built for the libMIOpen with build ID {manifest.toolchain.build_id}, "
             f"and `{library.path}` has {library.build_id or 'none'}"

@@ -330,7 +330,13 @@ def _of_manifest(library: Library, system: Path) -> Iterator[Finding]:
     except KdbforgeError as error:
         yield Finding("warning", error.message, "; ".join(error.context))
         return
-    if manifest.toolchain.build_id != library.build_id:
+    if manifest.toolchain is None:
+        yield Finding(
+            "note", f"`{system}` was made by `kdb {manifest.derived_by}`",
+            f"it is not known for which libMIOpen it is: {'; '.join(manifest.doubts)}",
+            "check it: kdbforge prove",
+        )  # fmt: skip
+    elif manifest.toolchain.build_id != library.build_id:
         yield Finding(
             "error",
             f"`{system}` was built for another libMIOpen ({manifest.toolchain.version}, build ID "

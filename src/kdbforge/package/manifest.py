@@ -20,6 +20,7 @@ from kdbforge.model.proof import Proof
 from kdbforge.package.assemble import Assembly
 
 __all__ = [
+    "SCHEMA",
     "Manifest",
     "ManifestFile",
     "ManifestGpu",
@@ -59,7 +60,7 @@ class Manifest:
     """What the manifest beside a database says."""
 
     path: Path
-    toolchain: ToolchainId
+    toolchain: ToolchainId | None  # None: it was made from others, and `doubts` say why
     policy: str
     problems: int
     environment: Mapping[str, str]
@@ -67,6 +68,8 @@ class Manifest:
     gpus: tuple[ManifestGpu, ...]
     missing: int  # planned records that the database lacks
     proven: bool | None  # None: no proof was made
+    derived_by: str = ""  # "merge", "prune" or "split"; "": it was built
+    doubts: tuple[str, ...] = ()  # why it is not known for which toolchain it is
 
     @property
     def folder(self) -> Path:
@@ -166,7 +169,7 @@ def _parse(path: Path, values: Mapping[str, Any]) -> Manifest:
     proofs = values["proofs"]
     return Manifest(
         path=path,
-        toolchain=ToolchainId(**{key: _text(v) for key, v in values["toolchain"].items()}),
+        toolchain=_parse_toolchain(values),
         policy=_text(values["policy"]),
         problems=int(values["problems"]["count"]),
         environment={_text(key): _text(v) for key, v in values["environment"].items()},
@@ -177,7 +180,16 @@ def _parse(path: Path, values: Mapping[str, Any]) -> Manifest:
         ),
         missing=len(values["missing"]),
         proven=all(not p["misses"] and not p["errors"] for p in proofs) if proofs else None,
+        derived_by=_text(values["derived"]["by"]) if "derived" in values else "",
+        doubts=tuple(map(_text, values.get("derived", {}).get("doubts", ()))),
     )
+
+
+def _parse_toolchain(values: Mapping[str, Any]) -> ToolchainId | None:
+    found = values["toolchain"]
+    if found is None and "derived" in values:
+        return None
+    return ToolchainId(**{key: _text(value) for key, value in found.items()})
 
 
 def _parse_file(values: Mapping[str, Any]) -> ManifestFile:

@@ -55,13 +55,12 @@ def ls(file: Path, wanted: Filter, sort: str, long: bool, form: str | None) -> N
 
 def _print_lines(entries: Iterable[Entry], *, long: bool) -> None:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    write = sys.stdout.write
     for entry in entries:
-        more = f" {entry.object_size:>9} {entry.kernel_hash}" if long else ""
-        line = (
-            f"{entry.id:>6} {entry.stored_size:>9}{more}  {entry.kernel_name}"
-            f"  {entry.kernel_args.strip()}"
-        )
-        sys.stdout.write(printable(line)[:width] + "\n")
+        number, name, args, stored, digest, _ = entry
+        more = f" {entry.object_size:>9} {digest}" if long else ""
+        line = f"{number:>6} {stored:>9}{more}  {name}  {args.strip()}"
+        write((line if line.isprintable() else printable(line))[:width] + "\n")
 
 
 def _print_csv(entries: Iterable[Entry], *, long: bool) -> None:

@@ -12,9 +12,11 @@ import click
 from rich.markup import escape
 
 from kdbforge.cli.console import console, emit_json
+from kdbforge.cli.kdb.manifests import manifest_option, say_manifest
 from kdbforge.cli.kdb.records import printable
 from kdbforge.errors import KdbforgeError
 from kdbforge.kdb.merge import InputReport, MergeInput, MergeReport, OnConflict, merge_kdbs
+from kdbforge.package.derived import check_place, look_at, voucher, write_derived
 from kdbforge.package.manifest import Manifest, check_files, manifest_path, read_manifest
 
 __all__ = ["merge"]
@@ -32,6 +34,7 @@ _LISTED = 20
     default=OnConflict.ERROR.value, show_default=True,
     help="Whose code to take where inputs have different code for one key.",
 )  # fmt: skip
+@manifest_option
 @click.option("--strict", is_flag=True, help="Fail on a damaged input or record.")
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -41,6 +44,7 @@ def merge(
     output: Path,
     inputs: tuple[Path, ...],
     on_conflict: str,
+    manifest_from: Path | None,
     *,
     strict: bool,
     force: bool,
@@ -52,21 +56,31 @@ def merge(
     architectures or xnack settings is never mixed. Exit code 1: something was damaged and left
     out. Use this for databases of one MIOpen only: keys do not tell versions apart.
 
+    OUT gets a manifest. If those of all inputs name the same libMIOpen, it does, and
+    `kdbforge install` takes it.
+
     \b
     Example:
       kdbforge kdb merge gfx1030_40.kdb ~/.cache/miopen/3.5.1/gfx1030_40.ukdb other/gfx1030_40.ukdb
     """
     policy = OnConflict(on_conflict)
     _warn_of_different_libraries(inputs)
+    check_place(output, force=force)
+    vouched = voucher(manifest_from) if manifest_from else None
+    described = [look_at(path, vouched) for path in inputs]
     entries = [
         MergeInput(path, _release(path) if policy is OnConflict.NEWEST else None) for path in inputs
     ]
     report = merge_kdbs(output, entries, on_conflict=policy, strict=strict, force=force)
+    left_out = {entry.path for entry in report.inputs if entry.error}
+    used = [entry for entry in described if entry.path not in left_out]
+    manifest = write_derived(output, report.rows_out, used, "merge")
     if as_json:
         emit_json(_json(report))
     else:
         for line in _lines(report):
             click.echo(line)
+    say_manifest(manifest)
     context.exit(0 if report.complete else 1)
 
 
@@ -143,7 +157,7 @@ def _manifest(path: Path) -> Manifest | None:
 def _release(path: Path) -> tuple[int, ...] | None:
     """Version of the libMIOpen that a database was made with, once its digest is checked."""
     manifest = _manifest(path)
-    if manifest is None:
+    if manifest is None or manifest.toolchain is None:
         return None
     check_files(manifest)
     own = [int(part) for part in re.findall(r"\d+", manifest.toolchain.miopen_version)][:4]
@@ -159,7 +173,7 @@ def _warn_of_different_libraries(paths: Sequence[Path]) -> None:
         except KdbforgeError as error:
             console.print(f"[yellow]warning:[/] {escape(error.message)}")
             continue
-        if manifest is not None:
+        if manifest is not None and manifest.toolchain is not None:
             builds.setdefault(manifest.toolchain.build_id, path)
     if len(builds) > 1:
         listed = ", ".join(f"`{path}` for {build}" for build, path in builds.items())

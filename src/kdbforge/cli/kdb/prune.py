@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from kdbforge import api
-from kdbforge.cli.console import console, emit_json
+from kdbforge.cli.console import emit_json
+from kdbforge.cli.kdb.manifests import manifest_option, say_manifest
 from kdbforge.cli.kdb.records import kdb_argument, printable
 from kdbforge.cli.options import Settings, common_options
 from kdbforge.errors import InputError
 from kdbforge.kdb.prune import PruneReport, PruneRules, prune_kdb
-from kdbforge.package.manifest import manifest_path
+from kdbforge.package.derived import check_place, look_at, voucher, write_derived
 from kdbforge.planner.planfile import read_plan
 
 __all__ = ["prune"]
@@ -43,6 +43,7 @@ _LISTED = 20
 )  # fmt: skip
 @click.option("-o", "--output", type=_path, help="File to write; it must not exist.")
 @click.option("--in-place", is_flag=True, help="Replace FILE, as a whole.")
+@manifest_option
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
 @click.option("--strict", is_flag=True, help="Fail on a damaged record.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all that is removed.")
@@ -52,6 +53,7 @@ def prune(
     plan: Path | None,
     kernels: tuple[str, ...],
     output: Path | None,
+    manifest_from: Path | None,
     *,
     stale: bool,
     in_place: bool,
@@ -63,7 +65,8 @@ def prune(
 
     Without -o or --in-place nothing is written, and the report says what would be removed.
     Damaged records and repeats go in any case. --stale goes by names; records of a kernel file
-    that has changed are found by `kdbforge kdb rebuild`.
+    that has changed are found by `kdbforge kdb rebuild`. What is written gets a manifest from that
+    of FILE.
 
     \b
     Example:
@@ -78,17 +81,20 @@ def prune(
         library=api.find_toolchain(settings.toolchain).libmiopen if stale else None,
     )
     target = file if in_place else output
+    if target is not None:
+        check_place(target, force=force)
+    source = look_at(file, voucher(manifest_from) if manifest_from else None)
     report = prune_kdb(file, rules, target, strict=strict, force=force)
+    if target is not None:
+        manifest = write_derived(target, report.rows_out, [source], "prune")
+    else:
+        manifest = None
     if as_json:
         emit_json(_json(report))
     else:
         for line in _lines(report, verbose=settings.verbose):
             click.echo(line)
-    if in_place and report.removed and manifest_path(file).is_file():
-        name = manifest_path(file).name
-        console.print(
-            "[yellow]warning:[/] " + escape(f"`{name}` does not describe the file any more")
-        )
+    say_manifest(manifest)
 
 
 def _keys(path: Path) -> frozenset[tuple[str, str]]:

@@ -145,7 +145,7 @@ def _warn_of_toolchain(file: Path, toolchain: Toolchain) -> None:
     except InputError as error:
         console.print(f"[yellow]warning:[/] {escape(error.message)}")
         return
-    if made_with.fingerprint != toolchain.fingerprint:
+    if made_with is not None and made_with.fingerprint != toolchain.fingerprint:
         console.print(
             f"[yellow]warning:[/] {escape(f'`{path.name}` says that it was built with ')}"
             + escape(f"`{made_with.name}`, which is not this toolchain; its code may be another")
