@@ -28,6 +28,7 @@ def test_python_runs(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KDBFORGE_STORE", str(shared_store))
+    shared_store.mkdir(exist_ok=True)
     (tmp_path / "store").symlink_to(shared_store)
     code = blocks(TOP / name, "python")
     assert code
