@@ -48,6 +48,10 @@ def toolchain() -> None:
     "--keyring", "keyrings", multiple=True, type=click.Path(exists=True, path_type=Path),
     help="Keys that the suites are signed with; may be repeated.  [default: the host's]",
 )  # fmt: skip
+@click.option(
+    "--miopen", metavar="VERSION",
+    help="This release, also if it runs clang as a child process, such as 6.4.3.",
+)  # fmt: skip
 @click.option("--name", help="Name to keep it under.  [default: debian-VERSION]")
 @click.option("--if-missing", is_flag=True, help="Do nothing when there is a sound fetched one.")
 @click.option("--replace", is_flag=True, help="Replace one of the same name by newer packages.")
@@ -56,6 +60,7 @@ def fetch_toolchain(
     mirror: str | None,
     suites: tuple[str, ...],
     keyrings: tuple[Path, ...],
+    miopen: str | None,
     name: str | None,
     if_missing: bool,
     replace: bool,
@@ -70,11 +75,13 @@ def fetch_toolchain(
     \b
     Example:
       kdbforge toolchain fetch
+      kdbforge toolchain fetch --miopen 6.4.3
     """
     options = FetchOptions(
         mirror=mirror,
         suites=suites or SUITES,
         keyrings=tuple(path.absolute() for path in keyrings),
+        miopen=miopen,
         name=name,
         if_missing=if_missing,
         replace=replace,
