@@ -54,7 +54,7 @@ class Guest:
     def __init__(self, built: Path, folder: Path):
         self.built = built
         self.folder = folder
-        self.inputs = folder / "miopen-naive_conv.cpp-1a2b"
+        self.inputs = folder / "miopen-BwdWrW1x1_PAD_read4.cl-1a2b-ABCXYZ_%@,+=:"
         self.inputs.mkdir()
         (self.inputs / "naive_conv.cpp").write_text("kernel\n")
         (self.inputs / "stride_array.hpp").write_text("header\n")

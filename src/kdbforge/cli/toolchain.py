@@ -68,6 +68,8 @@ def fetch_toolchain(
 ) -> None:
     """Fetch the newest libMIOpen with COMGR and HIPRTC from Debian, with all that it needs.
 
+    With `--miopen` another release, also one that runs clang as a child process.
+
     Nothing is installed and root is not needed: apt works with lists and folders of its own,
     checks the archive's signatures, and the packages are unpacked in the data folder. A fetch
     that was interrupted goes on where it stopped.
@@ -210,9 +212,10 @@ def remove_toolchain(name: str) -> None:
 
 def _rows(description: Description) -> list[tuple[str, list[str]]]:
     known = description.toolchain
-    kernels = (
-        "yes" if known.asm_kernels else "no (set MIOPEN_DEBUG_GCN_ASM_KERNELS=0 when using it)"
-    )
+    kernels = "yes" if known.asm_kernels else "no"
+    if not known.asm_kernels and known.clang is None:
+        kernels += " (set MIOPEN_DEBUG_GCN_ASM_KERNELS=0 when using it)"
+    compiler = str(known.clang) if known.clang else "in the process (libamd_comgr)"
     rows = [
         ("name", [known.name]),
         ("version", [known.version]),
@@ -221,6 +224,7 @@ def _rows(description: Description) -> list[tuple[str, list[str]]]:
         ("libMIOpen", [str(known.libmiopen)]),
         ("build ID", [known.build_id]),
         ("fingerprint", [known.fingerprint]),
+        ("compiler", [compiler]),
         ("assembly kernels", [kernels]),
         ("libraries", [str(path) for path in known.library_path]),
         ("loader", [str(known.loader) if known.loader else "the host's"]),
@@ -261,6 +265,8 @@ def _full(description: Description) -> dict[str, Any]:
         "build_id": known.build_id,
         "fingerprint": known.fingerprint,
         "asm_kernels": known.asm_kernels,
+        "clang": str(known.clang) if known.clang else None,
+        "sysroot": str(known.sysroot) if known.sysroot else None,
         "libmiopen": str(known.libmiopen),
         "library_path": [str(path) for path in known.library_path],
         "loader": str(known.loader) if known.loader else None,

@@ -40,7 +40,7 @@ static char *read_folder(struct reader *reader)
     }
     *end = '\0';
     reader->command->folder = text + 3;
-    if (strspn(text + 3, plain + 1) != strlen(text + 3) || strchr(text + 3, ' ') != NULL) {
+    if (strspn(text + 3, plain) != strlen(text + 3) || strchr(text + 3, ' ') != NULL) {
         refuse(reader, "the folder `%s` has a character that a shell gives a meaning to", text + 3);
         return NULL;
     }
