@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import hashlib
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from kdbforge.errors import ToolchainError
+from kdbforge.errors import InputError, ToolchainError
 from kdbforge.model.job import ActionOutput, Command, FileInput, Job
+from kdbforge.model.plan import GpuPlan, Plan, PlannedRecord, ToolchainId
+from kdbforge.model.problem import Problem
+from kdbforge.planner.planfile import read_plan, write_plan
 from kdbforge.toolchain import add, find, probe
 from kdbforge.toolchain.childbuild import compiler_packages, is_unneeded, runs_children
 from kdbforge.toolchain.description import load
@@ -195,3 +201,39 @@ def test_what_a_job_key_depends_on() -> None:
     assert len({job.key("f") for job in jobs}) == len(jobs)
     assert jobs[0].key("f") != jobs[0].key("g")
     assert list(jobs[0].digests()) == ["0" * 64, "1" * 64]
+
+
+DATA = b"kernel"
+COMMAND = Command(
+    "clang++-21", ("-DA=1", "-O3"), (FileInput(1, "a.cpp", hashlib.sha256(DATA).hexdigest()),)
+)
+
+
+def plan_with(job: Job) -> Plan:
+    key = job.key("f" * 64)
+    gpu = GpuPlan(
+        "g", "gfx1030", 40, "gfx1030_40", (PlannedRecord("a.cpp.o", " -O3", key),),
+        ((key,),), (), (),
+    )  # fmt: skip
+    return Plan(
+        ToolchainId("debian-6", "6", "3.4.0", "ab", "f" * 64), "default", {},
+        (Problem("fp32", "fwd", "NCHW", 1, 3, 8, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)),),
+        (gpu,), {key: job}, dict.fromkeys(job.digests(), DATA),
+    )  # fmt: skip
+
+
+def test_a_plan_with_commands_is_read_back(tmp_path: Path) -> None:
+    plan = plan_with(Job((COMMAND,), ActionOutput(0, 0, 0)))
+    write_plan(plan, tmp_path / "plan")
+    assert read_plan(tmp_path / "plan") == plan
+
+
+def test_a_plan_whose_command_reaches_out_is_refused(tmp_path: Path) -> None:
+    """Its author has computed all keys; only the argument is wrong."""
+    job = Job((COMMAND,), ActionOutput(0, 0, 0))
+    evil = copy.deepcopy(COMMAND)
+    object.__setattr__(evil, "arguments", ("-fplugin=evil.so", "-O3"))
+    write_plan(plan_with(dataclasses.replace(job, actions=(evil,))), tmp_path / "plan")
+    with pytest.raises(InputError, match="not a whole kdbforge plan") as caught:
+        read_plan(tmp_path / "plan")
+    assert "-fplugin=evil.so" in caught.value.context[0]
