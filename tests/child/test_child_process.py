@@ -247,11 +247,17 @@ def test_a_job_that_hangs_leaves_no_process(toolchain: Toolchain, tmp_path: Path
 
 
 def test_headers_are_those_of_the_toolchain(toolchain: Toolchain, tmp_path: Path) -> None:
-    """A header that only this machine has is not found; those of the toolchain are."""
-    text = "#include <type_traits>\n#include <hip/hip_runtime.h>\n#include <Python.h>\n"
-    _, log = run(toolchain, tmp_path, *job_of("host.cpp", text, HIP))
-    assert "'Python.h' file not found" in log
+    names = ("type_traits", "new", "hip/hip_runtime.h", "rocrand/rocrand_xorwow.h", "no_such.h")
+    text = "".join(f"#include <{name}>\n" for name in names)
+    _, log = run(toolchain, tmp_path, *job_of("host.cpp", text, (*HIP, "-v")))
+    assert "'no_such.h' file not found" in log
     assert log.count("error:") == 1
+    listed = log.partition("search starts here:\n")[2].partition("End of search list")[0]
+    folders = re.findall("^ (/.*)$", listed, re.M)
+    assert len(folders) >= 4
+    assert all(Path(folder).is_relative_to(str(toolchain.sysroot)) for folder in folders)
+    # clang's own <new> for device code stands before that of the C++ library.
+    assert folders[0].endswith("cuda_wrappers")
 
 
 # -- the toolchain --------------------------------------------------------------------------------
