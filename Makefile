@@ -24,7 +24,7 @@ test: lint toolchain
 test-child: export KDBFORGE_DATA = $(CURDIR)/build/data-child
 test-child: setup
 	$(BIN)/kdbforge toolchain fetch --miopen 6.4.3 --if-missing
-	$(BIN)/python -m pytest -n $(JOBS) tests/child
+	$(BIN)/python -m pytest tests/child
 
 lint: setup
 	$(BIN)/ruff check src tests bench
