@@ -1,5 +1,6 @@
 # make demo   set up, fetch a MIOpen toolchain, build and prove databases for three GPUs
 # make test   set up, and run linters and all tests
+# make test-child  set up, fetch a libMIOpen that runs clang as a child process, and test with it
 # make bench  set up, and measure what the README gives figures for
 
 VENV := .venv
@@ -10,14 +11,20 @@ export KDBFORGE_DATA ?= $(CURDIR)/build/data
 export KDBFORGE_STORE ?= $(CURDIR)/build/store
 SOURCES := $(shell git ls-files src CMakeLists.txt pyproject.toml 2>/dev/null)
 
-.PHONY: demo test lint bench setup toolchain clean
+.PHONY: demo test test-child lint bench setup toolchain clean
 
 demo: toolchain
 	$(BIN)/kdbforge build suite:resnet50 --gpu gfx1030_40 --gpu gfx1010_20 --gpu gfx906_60 \
 	    -o demo -j $(JOBS)
 
 test: lint toolchain
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope --ignore tests/child tests
+
+# A folder of its own, since a toolchain need not be named where there is only one.
+test-child: export KDBFORGE_DATA = $(CURDIR)/build/data-child
+test-child: setup
+	$(BIN)/kdbforge toolchain fetch --miopen 6.4.3 --if-missing
+	$(BIN)/python -m pytest tests/child
 
 lint: setup
 	$(BIN)/ruff check src tests bench

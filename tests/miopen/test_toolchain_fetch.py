@@ -339,6 +339,54 @@ def test_only_child_process_builds(
     assert caught.value.context == ("versions there: 6.4.3-1",)
 
 
+def put_child_process_build(repository: Repository, folder: Path) -> None:
+    """Put a libMIOpen that runs clang in place of the other one, and that clang."""
+    text = 'const char a[] = "MIOpen version 9.1.1"; const char k[] = "__kernel void f()";'
+    text += 'const char c[] = "/usr/bin/clang++-21";'
+    miopen = library(folder, "libMIOpen.so.1", text)
+    program = folder / "program"
+    subprocess.run(
+        ["gcc", "-Wl,--build-id", "-o", program, "-x", "c", "-"],
+        input="int main(void) { return 0; }", text=True, check=True,
+    )  # fmt: skip
+    (repository.folder / "libmiopen1_9.8.7+dfsg-1_amd64.deb").unlink()
+    repository.put(
+        "libmiopen1",
+        {"usr/lib/x86_64-linux-gnu/libMIOpen.so.1": miopen},
+        version="6.4.3-1",
+        depends="libamdhip64-6 (>= 6.1), libclang-common-21-dev",
+    )
+    programs = ("clang++-21", "lld", "ld.lld", "clang-offload-bundler")
+    repository.put("clang-21", {f"usr/bin/{name}": program for name in programs})
+    bitcode = "usr/lib/clang/21/amdgcn/bitcode/ocml.bc"
+    repository.put("rocm-device-libs-21", {bitcode: b"bitcode"})
+    repository.put("binutils", {"usr/bin/ld": b"linker of the host"})
+
+
+def test_a_child_process_build_that_is_asked_for(
+    repository: Repository, options: FetchOptions, tmp_path: Path
+) -> None:
+    put_child_process_build(repository, tmp_path)
+    wanted = dataclasses.replace(options, miopen="6.4.3")
+    result = fetch(tmp_path, wanted)
+    assert (result.toolchain.name, result.toolchain.miopen_version) == ("debian-6.4.3", "9.1.1")
+    root = tmp_path / "toolchains/debian-6.4.3/root"
+    assert result.toolchain.clang == root / "usr/bin/clang++-21"
+    assert not (root / "usr/bin/ld").exists()
+    assert fetch(tmp_path, dataclasses.replace(wanted, if_missing=True)).already_there
+    with pytest.raises(ToolchainError, match="with COMGR and HIPRTC"):
+        fetch(tmp_path, dataclasses.replace(options, if_missing=True))
+
+
+def test_a_release_that_is_not_there(
+    repository: Repository, options: FetchOptions, tmp_path: Path
+) -> None:
+    with pytest.raises(ToolchainError, match=r"No `libmiopen1` 6\.4\.3 in sid") as caught:
+        fetch(tmp_path, dataclasses.replace(options, miopen="6.4.3"))
+    assert caught.value.context == ("versions there: 9.8.7+dfsg-1",)
+    assert fetch(tmp_path, dataclasses.replace(options, miopen="9.8.7")).fetched_bytes > 0
+
+
 @pytest.mark.parametrize(
     ("complaint", "error"),
     [

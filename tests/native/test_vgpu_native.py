@@ -215,7 +215,7 @@ def test_exports_are_the_list(libraries: Path, library: str, symbols: str) -> No
 
 def test_files_are_named_by_soname(libraries: Path) -> None:
     files = sorted(libraries.iterdir())
-    assert len(files) == 8
+    assert len(files) == 9
     for file in files:
         assert not file.is_symlink()
         dynamic = subprocess.check_output([tool("readelf"), "-d", str(file)], text=True)
@@ -227,7 +227,7 @@ def test_plain_build_needs_only_an_old_libc(tmp_path: Path) -> None:
     run(tool("cmake"), "--build", tmp_path / "build", "--parallel", "2")
     run(tool("cmake"), "--install", tmp_path / "build", "--prefix", tmp_path / "wheel")
     files = sorted((tmp_path / "wheel" / "kdbforge" / "vgpu" / "lib").iterdir())
-    assert len(files) == 8
+    assert len(files) == 9
     for file in files:
         imports = subprocess.check_output(
             [tool("nm"), "-D", "--undefined-only", str(file)], text=True
@@ -366,6 +366,48 @@ def test_truncated_file(guest: Guest, length: int) -> None:
     file = guest.folder / "object"
     file.write_bytes(code_object()[:length])
     assert guest.succeed("modules", "error", file, COMPILE="forbid") == "200\n"
+
+
+def offload_bundle(image: bytes, target: str = "gfx90a") -> bytes:
+    """Make what clang makes for one GPU: an empty part for the host, then that of the GPU."""
+    names = [b"host-x86_64-unknown-linux-gnu", f"hipv4-amdgcn-amd-amdhsa--{target}".encode()]
+    at = 4096
+    data = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(names))
+    for name, size in zip(names, (0, len(image)), strict=True):
+        data += struct.pack("<QQQ", at, size, len(name)) + name
+    return data.ljust(at, b"\0") + image
+
+
+def test_bundle(guest: Guest) -> None:
+    file = guest.folder / "object"
+    file.write_bytes(offload_bundle(code_object()))
+    guest.succeed("modules", "use", file, COMPILE="forbid")
+    assert [fields[3] for fields in guest.of_type(5)] == [b"gfx90a"] * 2
+
+
+@pytest.mark.parametrize(
+    ("image", "error"),
+    [
+        (offload_bundle(code_object(), "gfx90a:xnack-"), 0),
+        (offload_bundle(code_object(), "gfx90a:xnack+"), 209),
+        (offload_bundle(code_object(), "gfx1030"), 209),
+        (offload_bundle(code_object(0x36)), 209),  # its ID says gfx90a, the object gfx1030
+        (offload_bundle(b""), 200),
+        (offload_bundle(code_object())[:-1], 200),
+        (offload_bundle(code_object())[:40], 200),
+        (b"CCOB" + offload_bundle(code_object()), 200),
+    ],
+)
+def test_bundle_for_a_device(guest: Guest, image: bytes, error: int) -> None:
+    file = guest.folder / "object"
+    file.write_bytes(image)
+    assert guest.succeed("modules", "error", file, COMPILE="forbid") == f"{error}\n"
+
+
+def test_hostile_bundle(guest: Guest) -> None:
+    file = guest.folder / "object"
+    file.write_bytes(offload_bundle(code_object()))
+    guest.succeed("modules", "flip", file, COMPILE="forbid")
 
 
 # comgr

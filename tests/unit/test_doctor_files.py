@@ -69,6 +69,14 @@ def test_nothing_there(tmp_path: Path, folder: Path, host: Host) -> None:
     assert report.opens is None
 
 
+def test_a_library_that_runs_clang(tmp_path: Path, folder: Path, host: Host) -> None:
+    """Where its compiler is missing, a missing database is a failure."""
+    report = examine(library(tmp_path, in_process=False), GPU, host)
+    (found,) = [f for f in report.findings if f.what.startswith("It runs clang")]
+    assert found.level == "note"
+    assert "fails" in found.why
+
+
 def test_no_folder(tmp_path: Path, host: Host) -> None:
     report = examine(library(tmp_path), GPU, host)
     assert said(report)[0] == (

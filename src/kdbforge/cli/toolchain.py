@@ -48,6 +48,10 @@ def toolchain() -> None:
     "--keyring", "keyrings", multiple=True, type=click.Path(exists=True, path_type=Path),
     help="Keys that the suites are signed with; may be repeated.  [default: the host's]",
 )  # fmt: skip
+@click.option(
+    "--miopen", metavar="VERSION",
+    help="This release, also if it runs clang as a child process, such as 6.4.3.",
+)  # fmt: skip
 @click.option("--name", help="Name to keep it under.  [default: debian-VERSION]")
 @click.option("--if-missing", is_flag=True, help="Do nothing when there is a sound fetched one.")
 @click.option("--replace", is_flag=True, help="Replace one of the same name by newer packages.")
@@ -56,12 +60,15 @@ def fetch_toolchain(
     mirror: str | None,
     suites: tuple[str, ...],
     keyrings: tuple[Path, ...],
+    miopen: str | None,
     name: str | None,
     if_missing: bool,
     replace: bool,
     keep_packages: bool,
 ) -> None:
     """Fetch the newest libMIOpen with COMGR and HIPRTC from Debian, with all that it needs.
+
+    With `--miopen` another release, also one that runs clang as a child process.
 
     Nothing is installed and root is not needed: apt works with lists and folders of its own,
     checks the archive's signatures, and the packages are unpacked in the data folder. A fetch
@@ -70,11 +77,13 @@ def fetch_toolchain(
     \b
     Example:
       kdbforge toolchain fetch
+      kdbforge toolchain fetch --miopen 6.4.3
     """
     options = FetchOptions(
         mirror=mirror,
         suites=suites or SUITES,
         keyrings=tuple(path.absolute() for path in keyrings),
+        miopen=miopen,
         name=name,
         if_missing=if_missing,
         replace=replace,
@@ -203,9 +212,10 @@ def remove_toolchain(name: str) -> None:
 
 def _rows(description: Description) -> list[tuple[str, list[str]]]:
     known = description.toolchain
-    kernels = (
-        "yes" if known.asm_kernels else "no (set MIOPEN_DEBUG_GCN_ASM_KERNELS=0 when using it)"
-    )
+    kernels = "yes" if known.asm_kernels else "no"
+    if not known.asm_kernels and known.clang is None:
+        kernels += " (set MIOPEN_DEBUG_GCN_ASM_KERNELS=0 when using it)"
+    compiler = str(known.clang) if known.clang else "in the process (libamd_comgr)"
     rows = [
         ("name", [known.name]),
         ("version", [known.version]),
@@ -214,6 +224,7 @@ def _rows(description: Description) -> list[tuple[str, list[str]]]:
         ("libMIOpen", [str(known.libmiopen)]),
         ("build ID", [known.build_id]),
         ("fingerprint", [known.fingerprint]),
+        ("compiler", [compiler]),
         ("assembly kernels", [kernels]),
         ("libraries", [str(path) for path in known.library_path]),
         ("loader", [str(known.loader) if known.loader else "the host's"]),
@@ -254,6 +265,8 @@ def _full(description: Description) -> dict[str, Any]:
         "build_id": known.build_id,
         "fingerprint": known.fingerprint,
         "asm_kernels": known.asm_kernels,
+        "clang": str(known.clang) if known.clang else None,
+        "sysroot": str(known.sysroot) if known.sysroot else None,
         "libmiopen": str(known.libmiopen),
         "library_path": [str(path) for path in known.library_path],
         "loader": str(known.loader) if known.loader else None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kdbforge.model.job import DATA_KIND_SOURCE, Action, FileInput, Job, digest_fields
+from kdbforge.model.job import DATA_KIND_SOURCE, Action, Command, FileInput, Job, digest_fields
 
 __all__ = ["content_base", "content_key"]
 
@@ -38,6 +38,8 @@ def content_base(job: Job, fingerprint: str) -> str | None:
     inputs stay in: clang writes a symbol made from them (`__hip_cuid_*`) into HIP objects.
     """
     first = job.actions[0]
+    if isinstance(first, Command):
+        return None  # no job of a compiler that runs as a child process is preprocessed first
     sources = [item for item in first.inputs if isinstance(item, FileInput)]
     if first.kind not in _COMPILES or len(sources) != len(first.inputs):
         return None

@@ -12,7 +12,6 @@ from kdbforge.store import Seen
 
 __all__ = ["Expectation"]
 
-_LANGUAGE_HIP = 3  # AMD_COMGR_LANGUAGE_HIP (amd_comgr.h)
 # Measured on one core of 2026: start-up of a compilation with its headers, source bytes compiled
 # in a second, and what preprocessing costs.
 _HIP = (0.4, 12_000.0, 0.12)
@@ -50,4 +49,4 @@ class Expectation:
 
 
 def _costs(job: Job) -> tuple[float, float, float]:
-    return _HIP if job.actions[0].language == _LANGUAGE_HIP else _OTHER
+    return _HIP if job.is_hip else _OTHER

@@ -1,8 +1,11 @@
-"""Child process that runs compile jobs on the real libamd_comgr, one after another.
+"""Child process that runs compile jobs on the real compiler, one after another.
 
 Standard library only: the toolchain's own Python runs this file. It knows nothing of kdbforge.
 
     guest.py LIBAMD_COMGR BLOB_DIR PARENT_PID MEMORY_BYTES
+    guest.py CLANG_GUEST  BLOB_DIR PARENT_PID MEMORY_BYTES SETTINGS
+
+CLANG_GUEST is the path of `clang_guest.py`, which has the meaning of SETTINGS.
 
 Frames, little endian. To the guest on stdin: u32 length, JSON. From the guest on stdout:
 u32 header length, u64 payload length, JSON header, payload. One request is answered by `done`
@@ -15,22 +18,25 @@ from __future__ import annotations
 import bz2
 import ctypes
 import hashlib
+import importlib.util
 import json
 import os
 import re
 import resource
+import shutil
 import signal
 import struct
 import sys
-import time
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 # Numbers of amd_comgr.h.
 KIND_SOURCE = 1
 KIND_LOG = 5
 ACTION_SOURCE_TO_PREPROCESSOR = 0
+STATUS_ERROR, STATUS_OUT_OF_RESOURCES = 1, 3
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 #: comgr's scratch folder, unlike in every run, stands in the line markers of preprocessed text.
@@ -219,56 +225,34 @@ def content_digest(text: bytes) -> str:
     return hashlib.sha256(SCRATCH.sub(rb"\1", text)).hexdigest()
 
 
-class Guest:
-    """Serves requests until the parent closes its end."""
+class Compiler(Protocol):
+    """What turns jobs into code objects; `CompilerError` where it cannot."""
 
-    def __init__(self, comgr: Comgr, blobs: Path, requests: BinaryIO, replies: BinaryIO):
+    def compile(self, job: dict[str, Any]) -> tuple[bytes, bytes]:
+        """The code object and the log."""
+
+    def content(self, job: dict[str, Any]) -> str:
+        """Digest of the preprocessed source; "" where that does not say it all."""
+
+
+class ComgrCompiler:
+    """Jobs that are chains of comgr actions."""
+
+    def __init__(self, comgr: Comgr, blob: Callable[[str], bytes]):
         self._comgr = comgr
-        self._blobs = blobs
-        self._requests = requests
-        self._replies = replies
+        self._blob = blob
 
-    def serve(self) -> None:
-        self._reply({"type": "ready"})
-        while (request := self._request()) is not None:
-            started = time.process_time()
-            try:
-                self._job(request, started)
-            except CompilerError as error:
-                header = {"type": "error", "status": error.status, "text": error.text}
-                self._reply(header, error.log)
-
-    def _job(self, job: dict[str, Any], started: float) -> None:
-        if job["ask"]:
-            self._reply({"type": "content", "digest": self._content(job["actions"][0])})
-            answer = self._request()
-            if answer is None or not answer["compile"]:
-                self._reply({"type": "skipped"})
-                return
+    def compile(self, job: dict[str, Any]) -> tuple[bytes, bytes]:
         chain = Chain(self._comgr, self._blob)
         try:
             for action in job["actions"]:
                 chain.run(action)
-            code_object, log = chain.output(job["output"]), chain.log
+            return chain.output(job["output"]), chain.log
         finally:
             chain.close()
-        if not code_object:
-            raise CompilerError(len(job["actions"]), 1, "the chain gave an empty object", log)
-        # As MIOpen packs it (bz2.cpp), and with the libbz2 that it uses.
-        blob, size = bz2.compress(code_object, 9), len(code_object)
-        if len(blob) > size:
-            blob, size = code_object, 0
-        digest = hashlib.md5(code_object, usedforsecurity=False).hexdigest()
-        header = {
-            "type": "done",
-            "kernel_hash": digest,
-            "uncompressed_size": size,
-            "seconds": time.process_time() - started,
-            "log": log.decode("utf-8", "replace"),
-        }
-        self._reply(header, blob)
 
-    def _content(self, action: dict[str, Any]) -> str:
+    def content(self, job: dict[str, Any]) -> str:
+        action = job["actions"][0]
         chain = Chain(self._comgr, self._blob)
         try:
             chain.run({**action, "kind": ACTION_SOURCE_TO_PREPROCESSOR})
@@ -282,8 +266,102 @@ class Guest:
         digests = [content_digest(text) for text in texts]
         return "" if "" in digests else hashlib.sha256("".join(digests).encode()).hexdigest()
 
-    def _blob(self, digest: str) -> bytes:
-        return (self._blobs / digest).read_bytes()
+
+class ClangCompiler:
+    """Jobs that are one run of clang, each in a folder of its own."""
+
+    def __init__(self, module: Any, settings: str, blob: Callable[[str], bytes]):
+        self._module = module
+        self._clang = module.Clang(json.loads(settings))
+        self._blob = blob
+
+    def compile(self, job: dict[str, Any]) -> tuple[bytes, bytes]:
+        (action,) = job["actions"]
+        (source,) = [item["name"] for item in action["inputs"] if item["kind"] == KIND_SOURCE]
+        folder = Path(tempfile.mkdtemp(prefix="job-"))
+        try:
+            for item in action["inputs"]:
+                (folder / item["name"]).write_bytes(self._blob(item["digest"]))
+            log = self._clang.compile(folder, source, action["program"], action["arguments"])
+            return (folder / f"{source}.o").read_bytes(), log
+        except self._module.CommandError as error:
+            full = any(words in error.log for words in NO_MEMORY)
+            status = STATUS_OUT_OF_RESOURCES if full else STATUS_ERROR
+            raise CompilerError(0, status, error.text, error.log) from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def content(self, _job: dict[str, Any]) -> str:
+        return ""
+
+
+#: How libc, libstdc++ and LLVM put it when they get no more memory.
+NO_MEMORY = (b"out of memory", b"bad_alloc", b"Cannot allocate memory", b"failed to map segment")
+
+
+def load_compiler(path: str, blobs: Path, settings: str | None) -> Compiler:
+    """The compiler at a path: libamd_comgr, or clang run by the script that is given."""
+
+    def blob(digest: str) -> bytes:
+        return (blobs / digest).read_bytes()
+
+    if settings is None:
+        return ComgrCompiler(Comgr(path), blob)
+    spec = importlib.util.spec_from_file_location("clang_guest", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return ClangCompiler(module, settings, blob)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of the children that it has waited for."""
+    own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+class Guest:
+    """Serves requests until the parent closes its end."""
+
+    def __init__(self, compiler: Compiler, requests: BinaryIO, replies: BinaryIO):
+        self._compiler = compiler
+        self._requests = requests
+        self._replies = replies
+
+    def serve(self) -> None:
+        self._reply({"type": "ready"})
+        while (request := self._request()) is not None:
+            started = cpu_seconds()
+            try:
+                self._job(request, started)
+            except CompilerError as error:
+                header = {"type": "error", "status": error.status, "text": error.text}
+                self._reply(header, error.log)
+
+    def _job(self, job: dict[str, Any], started: float) -> None:
+        if job["ask"]:
+            self._reply({"type": "content", "digest": self._compiler.content(job)})
+            answer = self._request()
+            if answer is None or not answer["compile"]:
+                self._reply({"type": "skipped"})
+                return
+        code_object, log = self._compiler.compile(job)
+        if not code_object:
+            raise CompilerError(len(job["actions"]), 1, "the chain gave an empty object", log)
+        # As MIOpen packs it (bz2.cpp), and with the libbz2 that it uses.
+        blob, size = bz2.compress(code_object, 9), len(code_object)
+        if len(blob) > size:
+            blob, size = code_object, 0
+        digest = hashlib.md5(code_object, usedforsecurity=False).hexdigest()
+        header = {
+            "type": "done",
+            "kernel_hash": digest,
+            "uncompressed_size": size,
+            "seconds": cpu_seconds() - started,
+            "log": log.decode("utf-8", "replace"),
+        }
+        self._reply(header, blob)
 
     def _request(self) -> dict[str, Any] | None:
         prefix = self._requests.read(4)
@@ -294,7 +372,7 @@ class Guest:
         return dict(json.loads(text)) if len(text) == length else None
 
     def _reply(self, header: dict[str, Any], payload: bytes = b"") -> None:
-        header["cpu"] = time.process_time()
+        header["cpu"] = cpu_seconds()
         text = json.dumps(header).encode("ascii")
         self._replies.write(struct.pack("<IQ", len(text), len(payload)) + text + payload)
         self._replies.flush()
@@ -315,7 +393,7 @@ def limit(memory_bytes: int) -> None:
 
 
 def main() -> None:
-    library, blobs, parent, memory_bytes = sys.argv[1:]
+    compiler, blobs, parent, memory_bytes, *settings = sys.argv[1:]
     die_with(int(parent))
     # The library may write to the standard streams: keep the protocol out of its reach.
     requests = os.fdopen(os.dup(0), "rb")
@@ -324,7 +402,8 @@ def main() -> None:
     os.dup2(null, 0)
     os.dup2(2, 1)
     limit(int(memory_bytes))
-    Guest(Comgr(library), Path(blobs), requests, replies).serve()
+    loaded = load_compiler(compiler, Path(blobs), settings[0] if settings else None)
+    Guest(loaded, requests, replies).serve()
     # Past the library's destructors, which only cost time.
     os._exit(0)
 

@@ -21,7 +21,7 @@ from kdbforge.compiler.expect import Expectation
 from kdbforge.compiler.message import Reply, answer_frame, job_frame
 from kdbforge.compiler.report import CompileReport, JobFailure, Progress
 from kdbforge.compiler.schedule import Loss, Schedule, Verdict, Work
-from kdbforge.compiler.worker import Worker, comgr_library, tail
+from kdbforge.compiler.worker import Worker, compiler_arguments, tail
 from kdbforge.errors import InputError
 from kdbforge.files import host_errors
 from kdbforge.model.job import Job
@@ -103,10 +103,12 @@ def compile_jobs(
     )
     pool.report()
     if missing:
-        library = comgr_library(toolchain)
+        compiler = compiler_arguments(toolchain)
         with _scratch(work_dir, missing, blobs) as folder:
             names = (folder / f"worker-{number}" for number in itertools.count())
-            pool.run(lambda: Worker(toolchain, library, folder / _BLOBS, next(names), memory_bytes))
+            pool.run(
+                lambda: Worker(toolchain, compiler, folder / _BLOBS, next(names), memory_bytes)
+            )
     return CompileReport(
         found=len(jobs) - len(missing),
         compiled=len(pool.schedule.compiled),

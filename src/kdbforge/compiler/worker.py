@@ -17,9 +17,11 @@ from pathlib import Path
 from kdbforge.compiler.message import Reply, ReplyReader
 from kdbforge.errors import HostError, ToolchainError, WorkerError
 from kdbforge.model.toolchain import Toolchain
+from kdbforge.vgpu.clang import GUEST as CLANG_GUEST
+from kdbforge.vgpu.clang import clang_settings
 from kdbforge.vgpu.launch import command
 
-__all__ = ["Worker", "comgr_library"]
+__all__ = ["Worker", "comgr_library", "compiler_arguments"]
 
 _GUEST = Path(__file__).with_name("guest.py")
 _SONAME = "libamd_comgr.so"
@@ -58,17 +60,35 @@ def comgr_library(toolchain: Toolchain) -> Path:
     )
 
 
+def compiler_arguments(toolchain: Toolchain) -> tuple[str, ...]:
+    """What tells a guest its compiler: first and last of its arguments.
+
+    Raises
+    ------
+    ToolchainError
+        As `comgr_library`.
+    """
+    if toolchain.clang is None:
+        return (str(comgr_library(toolchain)),)
+    return str(CLANG_GUEST), clang_settings(toolchain)
+
+
 class Worker:
     """A running guest; `fileno` is readable when it has something to say or has ended."""
 
     def __init__(
-        self, toolchain: Toolchain, library: Path, blobs: Path, folder: Path, memory: int | None
+        self,
+        toolchain: Toolchain,
+        compiler: tuple[str, ...],
+        blobs: Path,
+        folder: Path,
+        memory: int | None,
     ):
         self._folder = folder
         self._reader = ReplyReader()
         self._reported_cpu = 0.0
         self.returncode: int | None = None
-        args = [str(library), str(blobs), str(os.getpid()), str(memory or 0)]
+        args = [compiler[0], str(blobs), str(os.getpid()), str(memory or 0), *compiler[1:]]
         argv, environment = command(toolchain, _GUEST, args)
         try:
             folder.mkdir(parents=True)

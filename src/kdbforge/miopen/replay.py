@@ -84,9 +84,11 @@ def library_environment(toolchain: Toolchain) -> dict[str, str]:
     """Variables that builder and user must set alike for this library.
 
     A library whose assembly sources were removed still prefers assembly solvers and then fails
-    to load their source, unless they are switched off.
+    to load their source, unless they are switched off. One that runs its compiler as a child
+    process has them off by itself, for want of an assembler.
     """
-    return {} if toolchain.asm_kernels else {"MIOPEN_DEBUG_GCN_ASM_KERNELS": "0"}
+    sound = toolchain.asm_kernels or toolchain.clang is not None
+    return {} if sound else {"MIOPEN_DEBUG_GCN_ASM_KERNELS": "0"}
 
 
 def replay(

@@ -1,12 +1,13 @@
-"""Compile jobs: a chain of comgr actions with all their inputs, named by digest."""
+"""Compile jobs: comgr actions or one run of clang, with all their inputs, named by digest."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Action", "ActionOutput", "FileInput", "Job", "digest_fields"]
+__all__ = ["Action", "ActionOutput", "Command", "FileInput", "Job", "digest_fields"]
 
 #: Bump when the meaning of a field changes, so that old store entries are not found.
 SCHEMA = 1
@@ -58,10 +59,49 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One code object to compile; `output` says which action output it is."""
+class Command:
+    """One run of clang in a folder that holds the inputs, as a libMIOpen without COMGR has it.
 
-    actions: tuple[Action, ...]
+    The input of kind source is compiled to one object: the only output, of kind 0.
+    """
+
+    program: str  # without its folder: "clang-21", "clang++-21"
+    arguments: tuple[str, ...]  # without the source and `-o`
+    inputs: tuple[FileInput, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what would reach beyond the folder, or load code into the compiler.
+
+        Raises
+        ------
+        ValueError
+            If a name or an argument does, or if there is not one source.
+        """
+        if not _PROGRAM.fullmatch(self.program):
+            raise ValueError(f"`{self.program}` is not clang")
+        for item in self.inputs:
+            if "/" in item.name or item.name in ("", ".", ".."):
+                raise ValueError(f"`{item.name}` is no name of a file in a folder")
+        for argument in self.arguments:
+            if "/" in argument or argument == "-o" or argument.startswith(_REACHING):
+                raise ValueError(f"The argument `{argument}` is not for a compile job")
+        if sum(item.kind == DATA_KIND_SOURCE for item in self.inputs) != 1:
+            raise ValueError("A run of clang has one source")
+
+    @property
+    def source(self) -> str:
+        """Name of the input that is compiled."""
+        return next(item.name for item in self.inputs if item.kind == DATA_KIND_SOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One code object to compile; `output` says which action output it is.
+
+    Actions are those of a chain of comgr actions, or one command.
+    """
+
+    actions: tuple[Action | Command, ...]
     output: ActionOutput
 
     def key(self, fingerprint: str) -> str:
@@ -71,11 +111,7 @@ class Job:
     def _fields(self, fingerprint: str) -> Iterator[tuple[str, str]]:
         yield "toolchain", fingerprint
         for action in self.actions:
-            yield "action", f"{action.kind} {action.language} {action.device_lib_linking:d}"
-            yield "isa", action.isa
-            yield "directory", action.working_directory
-            for option in action.options:
-                yield "option", option
+            yield from _own_fields(action)
             for item in action.inputs:
                 if isinstance(item, FileInput):
                     yield "file", f"{item.kind} {item.digest}"
@@ -92,6 +128,14 @@ class Job:
                 return item.name
         return self.actions[0].inputs[0].name if self.actions[0].inputs else ""
 
+    @property
+    def is_hip(self) -> bool:
+        """Whether it compiles HIP, which takes much longer than OpenCL of the same size."""
+        first = self.actions[0]
+        if isinstance(first, Command):
+            return first.source.endswith(".cpp")
+        return first.language == _LANGUAGE_HIP
+
     def digests(self) -> Iterator[str]:
         """Digests of all files that the job needs, in order, with repeats."""
         for action in self.actions:
@@ -100,8 +144,25 @@ class Job:
                     yield item.digest
 
 
-#: AMD_COMGR_DATA_KIND_SOURCE (amd_comgr.h).
+_PROGRAM = re.compile(r"clang(\+\+)?(-\d+)?")
+#: Arguments that name programs, plug-ins or lists of arguments.
+_REACHING = ("@", "-B", "-fplugin", "-fpass-plugin", "-load", "--load", "--config", "-specs")
+#: AMD_COMGR_DATA_KIND_SOURCE and AMD_COMGR_LANGUAGE_HIP (amd_comgr.h).
 DATA_KIND_SOURCE = 1
+_LANGUAGE_HIP = 3
+
+
+def _own_fields(action: Action | Command) -> Iterator[tuple[str, str]]:
+    if isinstance(action, Command):
+        yield "command", action.program
+        for argument in action.arguments:
+            yield "argument", argument
+        return
+    yield "action", f"{action.kind} {action.language} {action.device_lib_linking:d}"
+    yield "isa", action.isa
+    yield "directory", action.working_directory
+    for option in action.options:
+        yield "option", option
 
 
 def _output_fields(output: ActionOutput) -> Iterator[tuple[str, str]]:

@@ -28,3 +28,6 @@ class Toolchain:
     cxx_include_path: tuple[Path, ...]  # C++ headers likewise (CPLUS_INCLUDE_PATH)
     sonames: tuple[str, ...]  # DT_NEEDED names of libMIOpen that the virtual GPU may replace
     asm_kernels: bool  # False: the library's assembly sources were removed
+    # The clang that libMIOpen runs as a child process; None: it compiles through libamd_comgr.
+    clang: Path | None = None
+    sysroot: Path | None = None  # where that clang finds headers; None: the host's own folders

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kdbforge.codeobject.bundle import device_objects
 from kdbforge.codeobject.elf import check_object
 from kdbforge.errors import DatabaseError
 from kdbforge.kdb.record import Record
@@ -61,7 +62,8 @@ def assemble(name: str, gpus: tuple[GpuPlan, ...], store: Store, folder: Path) -
             entry.kernel_hash,
             entry.uncompressed_size,
         )
-        check_object(record.unpack(), TargetId.parse(target))
+        for code_object in device_objects(record.unpack()):
+            check_object(code_object, TargetId.parse(target))
         records.append(record)
     path = folder / f"{name}.kdb"
     write_kdb(path, records)

@@ -160,6 +160,12 @@ def _of_library(library: Library, host: Host) -> Iterator[Finding]:
             "note", "It cannot be run here, so what it opens is concluded from its bytes",
             library.reason,
         )  # fmt: skip
+    if not library.in_process:
+        yield Finding(
+            "note", "It runs clang as a child process for each kernel that is in no database",
+            "where that clang or a header is missing, or Debian's 6.4.3 meets an OpenCL kernel, a "
+            "program does not become slow but fails: its databases must hold all that it needs",
+        )  # fmt: skip
     if library.embedded:
         yield Finding(
             "warning",

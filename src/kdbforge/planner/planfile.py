@@ -13,7 +13,7 @@ from typing import Any
 
 from kdbforge.errors import HostError, InputError
 from kdbforge.files import write_whole
-from kdbforge.model.job import Action, ActionOutput, FileInput, Job
+from kdbforge.model.job import Action, ActionOutput, Command, FileInput, Job
 from kdbforge.model.plan import (
     GpuPlan,
     Plan,
@@ -183,22 +183,26 @@ def _gpu_plan(item: dict[str, Any]) -> GpuPlan:
 
 
 def _job(item: dict[str, Any]) -> Job:
-    actions = tuple(
-        Action(
-            action["kind"],
-            action["language"],
-            action["isa"],
-            tuple(action["options"]),
-            action["working_directory"],
-            action["device_lib_linking"],
-            tuple(map(_input, action["inputs"])),
-        )
-        for action in item["actions"]
-    )
     output = _input(item["output"])
     if not isinstance(output, ActionOutput):
         raise TypeError("the output of a job is an action's")
-    return Job(actions, output)
+    return Job(tuple(map(_action, item["actions"])), output)
+
+
+def _action(action: dict[str, Any]) -> Action | Command:
+    inputs = tuple(map(_input, action["inputs"]))
+    if "program" in action:
+        files = tuple(item for item in inputs if isinstance(item, FileInput))
+        return Command(action["program"], tuple(action["arguments"]), files)
+    return Action(
+        action["kind"],
+        action["language"],
+        action["isa"],
+        tuple(action["options"]),
+        action["working_directory"],
+        action["device_lib_linking"],
+        inputs,
+    )
 
 
 def _input(item: list[Any]) -> FileInput | ActionOutput:

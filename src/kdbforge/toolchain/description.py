@@ -20,7 +20,9 @@ __all__ = ["FILE_NAME", "Description", "LibraryFile", "load", "save"]
 
 FILE_NAME = "toolchain.json"
 _FORMAT = 1
-_PATHS = ("libmiopen", "loader", "python", "python_home", "system_db")
+_PATHS = ("libmiopen", "loader", "python", "python_home", "system_db", "clang", "sysroot")
+#: Fields that are younger than the format, with what they are where a file lacks them.
+_YOUNGER = {"clang": None, "sysroot": None}
 _PATH_LISTS = ("library_path", "include_path", "cxx_include_path")
 _NAME_LISTS = ("sonames",)
 
@@ -121,7 +123,7 @@ def _encode(toolchain: Toolchain, base: Path) -> dict[str, Any]:
 
 
 def _decode(values: Mapping[str, Any], base: Path, name: str | None) -> Toolchain:
-    given = dict(values)
+    given = {**_YOUNGER, **values}
     if set(given) != {f.name for f in fields(Toolchain)}:
         raise KeyError(f"`toolchain` has other fields than expected: {sorted(given)}")
     join: Callable[[str], Path] = lambda text: base / text  # noqa: E731

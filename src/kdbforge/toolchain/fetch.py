@@ -23,6 +23,7 @@ from kdbforge.files import sync_folder
 from kdbforge.model.toolchain import Toolchain
 from kdbforge.toolchain import unpack
 from kdbforge.toolchain.apt import DEFAULT_MIRROR, Apt, Package, host_keyrings, host_mirror
+from kdbforge.toolchain.childbuild import compiler_packages, is_unneeded, runs_children
 from kdbforge.toolchain.description import Description, save
 from kdbforge.toolchain.probe import REPLACED, probe
 from kdbforge.toolchain.registry import (
@@ -87,6 +88,8 @@ class FetchOptions:
     mirror: str | None = None  # --mirror; None: the host's own Debian mirror, else deb.debian.org
     suites: tuple[str, ...] = SUITES  # --suite; the newest libMIOpen with COMGR and HIPRTC wins
     keyrings: tuple[Path, ...] = ()  # --keyring; empty: the host's debian-archive-* files
+    # --miopen: this release, also if it runs clang as a child process; None: the newest other one
+    miopen: str | None = None
     name: str | None = None  # --name; None: debian-VERSION
     replace: bool = False  # --replace: an older one of the same name gives way
     if_missing: bool = False  # --if-missing: a sound fetched one is enough, without network
@@ -116,6 +119,8 @@ def fetch(
 ) -> FetchResult:
     """Fetch the newest libMIOpen that compiles through COMGR and HIPRTC, with all it needs.
 
+    `options.miopen` asks for another release.
+
     The new toolchain appears in `data_dir` when it is complete and has been probed, never before.
     `step` is told what happens now; `bar` makes progress bars.
 
@@ -131,7 +136,7 @@ def fetch(
     options = options or FetchOptions()
     begin = time.monotonic()
     home = toolchains_folder(data_dir.absolute())
-    known = _sound_one(home, options.name) if options.if_missing else None
+    known = _sound_one(home, options) if options.if_missing else None
     if known is not None:
         return _result(known, 0, begin, already_there=True)
     with _locked(home):
@@ -207,8 +212,9 @@ class _Fetch:
             self.step("Waited for the apt of a run that was killed")
         self.step(f"Reading package lists of {', '.join(self.apt.suites)} ({self.apt.mirror})")
         self.apt.update()
-        version = self._choose()
-        wanted, packages = self._resolve(version)
+        record = self._choose()
+        version = record["Version"]
+        wanted, packages = self._resolve(record)
         name = self.options.name or f"debian-{upstream_version(version)}"
         source = self._source(version, packages)
         old = self._existing(name)
@@ -223,30 +229,46 @@ class _Fetch:
 
     # -- what to fetch ------------------------------------------------------------------------
 
-    def _choose(self) -> str:
-        """Find the newest libMIOpen that compiles in-process, and let its suite win."""
+    def _choose(self) -> Mapping[str, str]:
+        """Find the record of the libMIOpen to fetch, and let its suite win."""
         offered = self.apt.versions(_PACKAGE)
-        usable = [s["Version"] for s in offered if compiles_in_process(s.get("Depends", ""))]
+        usable = {s["Version"]: s for s in offered if self._is_usable(s)}
         if not usable:
             seen = ", ".join(s["Version"] for s in offered) or "none"
+            kind = self.options.miopen or "with COMGR and HIPRTC"
             raise ToolchainError(
-                f"No `{_PACKAGE}` with COMGR and HIPRTC in {', '.join(self.apt.suites)}",
+                f"No `{_PACKAGE}` {kind} in {', '.join(self.apt.suites)}",
                 context=[f"versions there: {seen}"],
                 hint="name other suites with `--suite`, such as sid or experimental",
             )
         version = max(usable, key=cmp_to_key(self.apt.compare))
         self.apt.prefer(self.apt.suite_of(_PACKAGE, version))
-        return version
+        return usable[version]
 
-    def _resolve(self, version: str) -> tuple[list[str], list[Package]]:
+    def _is_usable(self, record: Mapping[str, str]) -> bool:
+        depends = record.get("Depends", "")
+        if self.options.miopen is None:
+            return compiles_in_process(depends)
+        if upstream_version(record["Version"]) != self.options.miopen:
+            return False
+        return compiles_in_process(depends) or runs_children(depends) is not None
+
+    def _resolve(self, record: Mapping[str, str]) -> tuple[list[str], list[Package]]:
         """Compute the closure without the skipped packages; every record has its digest."""
         libstdcxx = self.apt.closure(["libstdc++6"])
         major = next(p.version for p in libstdcxx if p.name == "libstdc++6").split(".")[0]
-        wanted = [f"{_PACKAGE}={version}", *_WANTED, f"libstdc++-{major}-dev"]
+        wanted = [f"{_PACKAGE}={record['Version']}", *_WANTED, f"libstdc++-{major}-dev"]
+        depends = record.get("Depends", "")
+        clang = None if compiles_in_process(depends) else runs_children(depends)
+        wanted += () if clang is None else compiler_packages(clang)
+
+        def skipped(name: str) -> bool:
+            plainly = is_skipped(name)
+            return plainly if clang is None else is_unneeded(name, otherwise=plainly)
+
         everything = self.apt.closure(wanted)
-        skipped = [p for p in everything if is_skipped(p.name)]
-        self.apt.pretend_installed(self.apt.show(skipped))
-        packages = [p for p in self.apt.closure(wanted) if not is_skipped(p.name)]
+        self.apt.pretend_installed(self.apt.show([p for p in everything if skipped(p.name)]))
+        packages = [p for p in self.apt.closure(wanted) if not skipped(p.name)]
         return wanted, self.apt.complete(packages)
 
     def _source(self, version: str, packages: Sequence[Package]) -> dict[str, object]:
@@ -358,17 +380,23 @@ def _result(
     )
 
 
-def _sound_one(home: Path, name: str | None) -> Description | None:
-    """Find a fetched toolchain that passes its check, by name or the first."""
-    for found in [name] if name else names(home.parent):
+def _sound_one(home: Path, options: FetchOptions) -> Description | None:
+    """Find a fetched toolchain that passes its check and is as the options want it."""
+    for found in [options.name] if options.name else names(home.parent):
         try:
             description = load_named(home, found)
             check_description(description)
         except KdbforgeError:
             continue
-        if description.toolchain.origin == "fetched":
+        if description.toolchain.origin == "fetched" and _fits(description.toolchain, options):
             return description
     return None
+
+
+def _fits(toolchain: Toolchain, options: FetchOptions) -> bool:
+    if options.miopen is None:
+        return options.name is not None or toolchain.clang is None
+    return upstream_version(toolchain.version) == options.miopen
 
 
 def _put_in_place(partial: Path, folder: Path) -> None:

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kdbforge.errors import ToolchainError, UnsupportedError
+from kdbforge.errors import ToolchainError
 from kdbforge.model.toolchain import Toolchain
 from kdbforge.toolchain import layout
+from kdbforge.toolchain.childbuild import Clang, find_clang
 from kdbforge.toolchain.closure import Closure, host_folders, resolve
 from kdbforge.toolchain.description import Description, LibraryFile
 from kdbforge.toolchain.elf import (
@@ -49,20 +50,21 @@ def probe(
 
     Raises
     ------
-    UnsupportedError
-        If libMIOpen compiles in child processes instead of through libamd_comgr.
     ToolchainError
-        If there is none, it is not for this machine, it has no kernels, a library that it
-        needs is missing, or the C library at hand is too old for it.
+        If there is none, it is not for this machine, it has no kernels, a library or a compiler
+        that it needs is missing, or the C library at hand is too old for it.
     """
     libmiopen = layout.find_libmiopen(path.absolute())
     elf, miopen_version = _read_libmiopen(libmiopen)
     roots = layout.roots_of(libmiopen, path.absolute())
     folders = layout.library_folders(libmiopen, roots)
     runtime = layout.find_runtime(folders, roots)
-    closure = _resolve(libmiopen, folders, host=runtime is None)
+    clang = None
+    if not any(n.startswith("libamd_comgr") for n in elf.needed):
+        clang = find_clang(libmiopen, roots, host=runtime is None)
+    closure = _resolve(libmiopen, clang, folders, host=runtime is None)
     _check_versions(closure, own_libc=runtime is not None)
-    compiler = _compiler_names(closure)
+    compiler = _compiler_names(closure, clang)
     trees = layout.find_headers(roots, clang=_clang_version(compiler), own_libc=runtime is not None)
     libraries = [_record(soname, file) for soname, file in closure.files.items()]
     toolchain = Toolchain(
@@ -71,7 +73,7 @@ def probe(
         version=version or layout.find_release(roots) or miopen_version,
         miopen_version=miopen_version,
         build_id=elf.build_id,
-        fingerprint=_fingerprint(libmiopen, libraries, compiler, trees),
+        fingerprint=_fingerprint(libmiopen, libraries, compiler, trees, clang),
         libmiopen=libmiopen,
         library_path=_library_path(libmiopen, closure, own_libc=runtime is not None),
         loader=runtime.loader if runtime else None,
@@ -82,6 +84,8 @@ def probe(
         cxx_include_path=trees.cxx,
         sonames=tuple(n for n in elf.needed if n.startswith(_REPLACEABLE)),
         asm_kernels=contains(libmiopen, *_ASSEMBLY_WORDS),
+        clang=clang.path if clang else None,
+        sysroot=_sysroot(runtime) if clang and runtime else None,
     )
     return Description(toolchain, tuple(libraries))
 
@@ -97,12 +101,6 @@ def _read_libmiopen(path: Path) -> tuple[ElfFile, str]:
     version = _miopen_version(path)
     if version is None:
         raise ToolchainError(f"`{path}` is not a libMIOpen: it names no MIOpen version")
-    if not any(n.startswith("libamd_comgr") for n in elf.needed):
-        raise UnsupportedError(
-            f"`{path}` (MIOpen {version}) compiles in child processes, which is not supported yet",
-            context=["it does not need libamd_comgr, so it starts a compiler through popen"],
-            hint="run `kdbforge toolchain fetch` for one that compiles through libamd_comgr",
-        )
     if not contains(path, *_KERNEL_WORDS):
         raise ToolchainError(
             f"`{path}` (MIOpen {version}) has no kernels: their sources are not embedded in it",
@@ -124,10 +122,17 @@ def _miopen_version(path: Path) -> str | None:
     return None
 
 
-def _resolve(libmiopen: Path, folders: Sequence[Path], *, host: bool) -> Closure:
-    """Find what libMIOpen needs, and what libhiprtc opens by name when it runs."""
-    closure = resolve([libmiopen], folders, skip=REPLACED, host=host)
-    start = [libmiopen]
+def _sysroot(runtime: layout.Runtime) -> Path:
+    """The folder whose usr/include a compiler would have as /usr/include."""
+    return runtime.python_home.parent if runtime.python_home.name == "usr" else runtime.python_home
+
+
+def _resolve(
+    libmiopen: Path, clang: Clang | None, folders: Sequence[Path], *, host: bool
+) -> Closure:
+    """Find what libMIOpen and its compiler need, and what libhiprtc opens when it runs."""
+    start = [libmiopen, *(clang.programs if clang else ())]
+    closure = resolve(start, folders, skip=REPLACED, host=host)
     for soname, elf in closure.files.items():
         if soname.startswith("libhiprtc"):
             start += _opened_by_hiprtc(elf.path, folders)
@@ -161,9 +166,11 @@ def _check_versions(closure: Closure, *, own_libc: bool) -> None:
     )
 
 
-def _compiler_names(closure: Closure) -> tuple[str, ...]:
-    """Name the libraries of the compiler that can change what it puts out."""
+def _compiler_names(closure: Closure, clang: Clang | None) -> tuple[str, ...]:
+    """Name the libraries and programs of the compiler that can change what it puts out."""
     start = [n for n in closure.files if n.startswith(("libamd_comgr", "libhiprtc"))]
+    if clang is not None:
+        start = [path.name for path in clang.programs]
     return tuple(sorted(n for n in closure.needed_by(start) if affects_output(n)))
 
 
@@ -185,11 +192,16 @@ def _fingerprint(
     libraries: Sequence[LibraryFile],
     compiler: Sequence[str],
     trees: layout.HeaderTrees,
+    clang: Clang | None,
 ) -> str:
     digests = {library.soname: library.sha256 for library in libraries}
     parts = [("libMIOpen", file_digest(libmiopen))]
     parts += [(f"compiler {name}", digests[name]) for name in compiler]
     parts += header_digests(trees.cxx, shared=trees.shared)
+    if clang is not None:
+        parts += [
+            (f"device libraries {n}", d) for n, d in header_digests([clang.bitcode], shared=())
+        ]
     return combine(parts)
 
 
@@ -199,6 +211,6 @@ def _library_path(libmiopen: Path, closure: Closure, *, own_libc: bool) -> tuple
     found = {libmiopen.parent.resolve(): libmiopen.parent}
     for elf in closure.files.values():
         folder = elf.path.parent
-        if folder.resolve() not in host:
+        if ".so" in elf.path.name and folder.resolve() not in host:
             found.setdefault(folder.resolve(), folder)
     return tuple(found.values())

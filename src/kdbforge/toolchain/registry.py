@@ -160,18 +160,19 @@ def check(toolchain: Toolchain) -> None:
         If a file or folder is missing, or a library is for another machine.
     """
     host = host_machine()
-    programs = [toolchain.libmiopen, toolchain.python, *filter(None, [toolchain.loader])]
+    optional = (toolchain.loader, toolchain.clang)
+    programs = [toolchain.libmiopen, toolchain.python, *filter(None, optional)]
     for path in programs:
         if not path.is_file():
             raise _lost(toolchain, path)
-    for path in (toolchain.libmiopen, *filter(None, [toolchain.loader])):
+    for path in (toolchain.libmiopen, *filter(None, optional)):
         machine = read_machine(path)
         if machine != host:
             raise ToolchainError(
                 f"`{path}` is for {machine_name(machine)}, and this machine is {machine_name(host)}"
             )
     folders = [*toolchain.library_path, *toolchain.include_path, *toolchain.cxx_include_path]
-    folders += [f for f in (toolchain.python_home, toolchain.system_db) if f is not None]
+    folders += [f for f in (toolchain.python_home, toolchain.system_db, toolchain.sysroot) if f]
     for folder in folders:
         if not folder.is_dir():
             raise _lost(toolchain, folder)
@@ -250,7 +251,7 @@ def add(
     ------
     InputError
         If the name is taken, or cannot be one.
-    UnsupportedError, ToolchainError
+    ToolchainError
         If it cannot be used; see `probe`.
     HostError
         If the data folder cannot be written.

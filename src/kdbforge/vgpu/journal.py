@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kdbforge.errors import VirtualGpuError
-from kdbforge.model.job import Action, ActionOutput, FileInput, Job
+from kdbforge.model.job import Action, ActionOutput, Command, FileInput, Job
 
 __all__ = ["MARKER_PREFIX", "Capture", "Forbidden", "Load", "read_journal"]
 
@@ -26,7 +26,7 @@ _LENGTH = struct.Struct("<Q")
 #: A journal holds sources of at most a few MB per process; an entry beyond this is damage.
 _MAX_PAYLOAD = 256 << 20
 
-PROCESS, BLOB, ACTION, MARK, LOAD, FORBIDDEN, UNSUPPORTED = range(1, 8)
+PROCESS, BLOB, ACTION, MARK, LOAD, FORBIDDEN, UNSUPPORTED, COMMAND = range(1, 9)
 
 #: How the bytes start that stand for a code object not compiled yet.
 MARKER_PREFIX = b"kdbforge-capture:"
@@ -59,7 +59,7 @@ class Capture:
     forbidden: list[Forbidden] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
     processes: int = 0
-    _actions: dict[tuple[str, int], _RawAction] = field(default_factory=dict)
+    _actions: dict[tuple[str, int], _RawAction | Command] = field(default_factory=dict)
     _jobs: dict[str, Job] = field(default_factory=dict)  # by marker
 
     def job(self, marker: str) -> Job:
@@ -74,14 +74,14 @@ class Capture:
         if marker not in self._jobs:
             nonce, action, kind, index = _split_marker(marker)
             order: dict[int, int] = {}
-            actions: list[Action] = []
+            actions: list[Action | Command] = []
             self._collect(nonce, action, order, actions)
             output = ActionOutput(order[action], kind, index)
             self._jobs[marker] = Job(tuple(actions), output)
         return self._jobs[marker]
 
     def _collect(
-        self, nonce: str, wanted: int, order: dict[int, int], actions: list[Action]
+        self, nonce: str, wanted: int, order: dict[int, int], actions: list[Action | Command]
     ) -> None:
         """Append the action and those that it builds on, inputs first, each once."""
         if wanted in order:
@@ -89,6 +89,10 @@ class Capture:
         raw = self._actions.get((nonce, wanted))
         if raw is None:
             raise VirtualGpuError(f"The capture journal has no action {nonce}:{wanted}")
+        if isinstance(raw, Command):
+            order[wanted] = len(actions)
+            actions.append(raw)
+            return
         inputs: list[FileInput | ActionOutput] = []
         for item in raw.inputs:
             if isinstance(item, ActionOutput):
@@ -163,6 +167,8 @@ class _Reader:
             capture.forbidden.append(Forbidden(self._mark, text[4], text[3], options))
         elif kind == UNSUPPORTED:
             capture.unsupported.append(text[1])
+        elif kind == COMMAND:
+            self._command(text)
         else:
             raise ValueError(kind)
 
@@ -177,6 +183,18 @@ class _Reader:
         self._capture._actions[nonce, int(number)] = _RawAction(
             int(kind), int(language), isa, directory, linking == "1", options, tuple(inputs)
         )
+
+    def _command(self, text: list[str]) -> None:
+        nonce, number, program, count = text[:4]
+        arguments, rest = tuple(text[4 : 4 + int(count)]), text[4 + int(count) :]
+        files = []
+        for i in range(int(rest[0])):
+            kind, name, ref = rest[1 + 3 * i : 4 + 3 * i]
+            what, _, blob = ref.partition(":")
+            if what != "blob":
+                raise ValueError(ref)
+            files.append(FileInput(int(kind), name, self._digests[nonce, blob]))
+        self._capture._actions[nonce, int(number)] = Command(program, arguments, tuple(files))
 
     def _input(self, nonce: str, kind: int, name: str, ref: str) -> FileInput | ActionOutput:
         what, _, rest = ref.partition(":")

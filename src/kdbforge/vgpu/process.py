@@ -14,6 +14,7 @@ from pathlib import Path
 from kdbforge.errors import ToolchainError, VirtualGpuError
 from kdbforge.model.device import Gpu
 from kdbforge.model.toolchain import Toolchain
+from kdbforge.vgpu.clang import write_script
 from kdbforge.vgpu.launch import command
 from kdbforge.vgpu.profiles import profile_text
 
@@ -22,6 +23,8 @@ __all__ = ["CompileMode", "MemoryMode", "VirtualGpu"]
 #: Libraries that are replaced whatever the mode, by the start of their SONAME.
 _ALWAYS = ("libamdhip64.so", "librocblas.so", "librocrand.so")
 _COMPILER = "libamd_comgr.so"
+#: Takes the calls by which a libMIOpen without COMGR runs its compiler.
+_POPEN = "libkdbforge_popen.so"
 
 
 class CompileMode(Enum):
@@ -78,6 +81,10 @@ class VirtualGpu:
         }
         replaced = (*_ALWAYS, *(() if mode is CompileMode.PASS else (_COMPILER,)))
         libraries = _link_libraries(toolchain, folder / "lib", replaced)
+        if toolchain.clang is not None:
+            libraries = (*libraries, _link(_packaged() / _POPEN, folder / "lib" / _POPEN))
+            write_script(toolchain, folder / "compiler")
+            environment["KDBFORGE_VGPU_COMPILER"] = str(folder / "compiler")
         return cls(toolchain, folder, mode, environment, libraries)
 
     @property
@@ -100,12 +107,16 @@ class VirtualGpu:
         return argv, {**environment, **self.environment}
 
 
+def _packaged() -> Path:
+    return Path(str(importlib.resources.files("kdbforge.vgpu"))) / "lib"
+
+
 def _link_libraries(
     toolchain: Toolchain, folder: Path, replaced: tuple[str, ...]
 ) -> tuple[Path, ...]:
     """Link each replacement under the name that libMIOpen asks for; return those links."""
     folder.mkdir(exist_ok=True)
-    packaged = Path(str(importlib.resources.files("kdbforge.vgpu"))) / "lib"
+    packaged = _packaged()
     links = []
     for soname in toolchain.sonames:
         if not soname.startswith(replaced):

@@ -1,6 +1,7 @@
 /* Mode `capture`: write an action with all its inputs to the journal, and hand out markers as its outputs. */
 #include "state.h"
 
+#include "../common/blobs.h"
 #include "../common/journal.h"
 #include "../common/report.h"
 
@@ -9,38 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The blobs that this process image has written: an input is written once, however often it is used. */
-struct blob {
-    uint64_t hash;
-    uint64_t id;
-    size_t size;
-    char *bytes;
-    struct blob *next;
-};
-
-enum { BUCKETS = 1024 };
-
-static struct blob *blobs[BUCKETS];
-static uint64_t blob_count, action_count;
+static uint64_t action_count;
 static char nonce[VGPU_NONCE_LENGTH + 1];
-
-/* FNV-1a over words of 8 bytes; only spreads the blobs over the buckets, bytes are compared. */
-static uint64_t hash_bytes(const char *bytes, size_t size)
-{
-    uint64_t hash = UINT64_C(0xCBF29CE484222325) ^ size;
-
-    while (size > 0) {
-        uint64_t word = 0;
-        const size_t step = size < sizeof word ? size : sizeof word;
-
-        memcpy(&word, bytes, step);
-        hash = (hash ^ word) * UINT64_C(0x100000001B3);
-        hash ^= hash >> 29;
-        bytes += step;
-        size -= step;
-    }
-    return hash;
-}
 
 /* A forked child is a new image to readers of the journal: it starts with no blobs and no actions. */
 static void renew(void)
@@ -52,65 +23,15 @@ static void renew(void)
         return;
     }
     memcpy(nonce, now, sizeof now);
-    for (size_t i = 0; i < BUCKETS; i++) {
-        while (blobs[i] != NULL) {
-            struct blob *const next = blobs[i]->next;
-
-            free(blobs[i]->bytes);
-            free(blobs[i]);
-            blobs[i] = next;
-        }
-    }
-    blob_count = 0;
+    vgpu_blobs_forget();
     action_count = 0;
-}
-
-static bool write_blob(const struct data *data, uint64_t id)
-{
-    struct vgpu_entry entry;
-
-    vgpu_entry_begin(&entry, VGPU_ENTRY_BLOB);
-    vgpu_entry_number(&entry, id);
-    vgpu_entry_bytes(&entry, data->bytes, data->size);
-    return vgpu_entry_commit(&entry);
-}
-
-/* The blob that holds the data's bytes, written now if it is new; NULL on failure. */
-static const struct blob *intern(const struct data *data)
-{
-    const uint64_t hash = hash_bytes(data->bytes, data->size);
-    struct blob **const bucket = &blobs[hash % BUCKETS];
-    struct blob *blob = NULL;
-
-    for (blob = *bucket; blob != NULL; blob = blob->next) {
-        if (blob->hash == hash && blob->size == data->size &&
-            (data->size == 0 || memcmp(blob->bytes, data->bytes, data->size) == 0)) {
-            return blob;
-        }
-    }
-    blob = calloc(1, sizeof *blob);
-    if (blob == NULL) {
-        return NULL;
-    }
-    *blob = (struct blob){hash, blob_count, data->size, malloc(data->size == 0 ? 1 : data->size), *bucket};
-    if (blob->bytes == NULL || !write_blob(data, blob->id)) {
-        free(blob->bytes);
-        free(blob);
-        return NULL;
-    }
-    if (data->size > 0) {
-        memcpy(blob->bytes, data->bytes, data->size);
-    }
-    *bucket = blob;
-    blob_count++;
-    return blob;
 }
 
 enum { REFERENCE_MOST = 80 };
 
 static amd_comgr_status_t describe(const struct data *data, char text[REFERENCE_MOST])
 {
-    const struct blob *blob = NULL;
+    uint64_t blob = 0;
 
     if (data->captured) {
         const struct vgpu_marker *const from = &data->origin;
@@ -125,11 +46,10 @@ static amd_comgr_status_t describe(const struct data *data, char text[REFERENCE_
                  from->index);
         return AMD_COMGR_STATUS_SUCCESS;
     }
-    blob = intern(data);
-    if (blob == NULL) {
+    if (!vgpu_blob_number(data->bytes, data->size, &blob)) {
         return AMD_COMGR_STATUS_ERROR;
     }
-    snprintf(text, REFERENCE_MOST, "blob:%" PRIu64, blob->id);
+    snprintf(text, REFERENCE_MOST, "blob:%" PRIu64, blob);
     return AMD_COMGR_STATUS_SUCCESS;
 }
 

@@ -18,6 +18,7 @@ enum vgpu_entry_type {
     VGPU_ENTRY_LOAD = 5,
     VGPU_ENTRY_FORBIDDEN = 6,
     VGPU_ENTRY_UNSUPPORTED = 7,
+    VGPU_ENTRY_COMMAND = 8,
 };
 
 enum { VGPU_NONCE_LENGTH = 16 };

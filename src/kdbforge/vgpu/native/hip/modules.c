@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* strdup */
 #include "state.h"
 
+#include "bundle.h"
 #include "code_object.h"
 #include "probe.h"
 
@@ -53,7 +54,19 @@ static hipError_t read_object(struct module *module, const void *image, uint64_t
 {
     const char *const device = hip_settings()->profile.gcn_arch_name;
     char reason[160];
+    const char *damage = NULL;
 
+    switch (bundle_find(&image, &size, device, &damage)) {
+    case BUNDLE_DAMAGED:
+        vgpu_report("module refused: %s", damage);
+        return hipErrorInvalidImage;
+    case BUNDLE_FOREIGN:
+        vgpu_report("module refused: nothing in the offload bundle fits a device that reports `%s`", device);
+        return hipErrorNoBinaryForGpu;
+    case BUNDLE_FOUND:
+    case BUNDLE_NONE:
+        break;
+    }
     if (!code_object_read(&module->object, image, size, reason, sizeof reason)) {
         vgpu_report("module refused: %s", reason);
         return hipErrorInvalidImage;
