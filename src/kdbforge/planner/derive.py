@@ -13,7 +13,7 @@ from enum import Enum
 
 from kdbforge.errors import InputError
 from kdbforge.model.device import Gpu
-from kdbforge.model.job import Action, Job
+from kdbforge.model.job import Action, Command, Job
 from kdbforge.model.plan import Plan
 from kdbforge.model.target import TargetId
 from kdbforge.model.toolchain import Toolchain
@@ -100,10 +100,22 @@ class Derivation:
 
 def job_target(job: Job) -> TargetId | None:
     """The target ID that a job compiles for; None if it names none."""
-    isa = next((action.isa for action in reversed(job.actions) if action.isa), "")
-    if not isa.startswith(_TRIPLE):
-        return None
-    return TargetId.parse(isa.removeprefix(_TRIPLE))
+    for action in reversed(job.actions):
+        if isinstance(action, Command):
+            return _command_target(action)
+        if action.isa:
+            known = action.isa.startswith(_TRIPLE)
+            return TargetId.parse(action.isa.removeprefix(_TRIPLE)) if known else None
+    return None
+
+
+def _command_target(command: Command) -> TargetId | None:
+    """The target of a run of clang: of HIP or of OpenCL (src/hip/hip_build_utils.cpp)."""
+    for word in command.arguments:
+        for option in ("--offload-arch=", "--cuda-gpu-arch=", _MCPU):
+            if word.startswith(option):
+                return TargetId.parse(word.removeprefix(option))
+    return None
 
 
 def _with_options(known_args: str, job: Job, wanted_args: str) -> Job | None:
@@ -120,7 +132,13 @@ def _with_options(known_args: str, job: Job, wanted_args: str) -> Job | None:
         return None
     if any(word in ("-D", "-U") for word in wanted[0]):
         return None
-    actions = tuple(_replaced(action, known[0], wanted[0]) for action in job.actions)
+    if any(isinstance(action, Command) for action in job.actions):
+        return None
+    actions = tuple(
+        _replaced(action, known[0], wanted[0])
+        for action in job.actions
+        if isinstance(action, Action)
+    )
     if actions[0] is job.actions[0]:
         return None
     return dataclasses.replace(job, actions=actions)
