@@ -84,13 +84,16 @@ def problems(
     """List the problems found in SRC..., each once, as MIOpenDriver command lines.
 
     SRC is a file of MIOpenDriver command lines, a log of a program that ran with
-    MIOPEN_ENABLE_LOGGING_CMD=1, `-` for standard input, or `suite:NAME` for a network that comes
-    with kdbforge; `suite:` lists these. --batch, --dtype and --direction are for suites.
+    MIOPEN_ENABLE_LOGGING_CMD=1, `-` for standard input, `script.py:FUNCTION` for a PyTorch program
+    (the function takes no arguments; it runs a step, or returns a function that does; nothing is
+    computed), or `suite:NAME` for a network that comes with kdbforge; `suite:` lists these.
+    --batch, --dtype and --direction are for suites.
 
     \b
     Example:
       kdbforge problems suite:resnet50 --batch 1,8 --direction fwd > resnet50.txt
       kdbforge problems resnet50.txt program.log
+      kdbforge problems train.py:make_step > train.txt
     """
     if sources == (PREFIX,):
         _print_suites(as_json=as_json)
@@ -101,6 +104,8 @@ def problems(
     else:
         for problem in found:
             click.echo(driver_line(problem))
+    for note in found.notes:
+        console.print(note)
     console.print(_counts(found))
 
 
@@ -117,6 +122,7 @@ def _as_json(found: ProblemList) -> dict[str, Any]:
     return {
         "digest": found.digest,
         "found": found.total,
+        "notes": list(found.notes),
         "problems": [
             {
                 "line": driver_line(problem),

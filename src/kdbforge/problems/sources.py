@@ -14,6 +14,7 @@ from kdbforge.model.problem import DIRECTIONS, DTYPES, Problem
 from kdbforge.problems.commands import Kind, not_a_command, read_line, shown
 from kdbforge.problems.driver import driver_line, problems_of
 from kdbforge.problems.limits import MAX_SIZE, check
+from kdbforge.problems.script import is_script, script_problems
 from kdbforge.problems.suites import PREFIX, SUITES, find_suite
 
 __all__ = ["MAX_LINE_BYTES", "ProblemList", "load"]
@@ -30,6 +31,7 @@ class ProblemList:
     problems: tuple[Problem, ...]
     counts: tuple[int, ...]  # how often each appeared
     origins: tuple[str, ...]  # where each first appeared: `file:line` or `suite:NAME:layer`
+    notes: tuple[str, ...] = ()  # what the sources hold besides, a sentence each
 
     def __len__(self) -> int:
         return len(self.problems)
@@ -64,7 +66,7 @@ def load(
     Parameters
     ----------
     sources
-        Paths, `-` for standard input, `suite:NAME`.
+        Paths, `-` for standard input, `suite:NAME`, `script.py:callable` (see `script_problems`).
     batch, dtypes, directions
         For the suites among the sources, which list layers but not these. None means a batch
         of 1, fp32 and fp16, all directions; for int8, `fwd` is all there is.
@@ -84,16 +86,19 @@ def load(
     if sources.count(STDIN) > 1:
         raise InputError("Standard input `-` is given more than once")
     found: dict[Problem, tuple[int, str]] = {}
+    notes: list[str] = []
     for source in sources:
         if source.startswith(PREFIX):
             problems = _suite_problems(source, batch, dtypes, directions)
+        elif is_script(source):
+            problems = script_problems(source, notes)
         else:
             problems = _text_problems(source, stdin)
         for problem, origin in problems:
             count, first = found.get(problem, (0, origin))
             found[problem] = (count + 1, first)
     counts, origins = zip(*found.values(), strict=True)
-    return ProblemList(tuple(found), counts, origins)
+    return ProblemList(tuple(found), counts, origins, tuple(notes))
 
 
 def _check_options(suites: list[str], options: dict[str, Sequence[object] | None]) -> None:
