@@ -161,6 +161,14 @@ def test_values_are_refused(read: object) -> None:
     assert caught.value.context[0].startswith(f"{__file__}:")
 
 
+def test_an_initialisation_that_reads_values() -> None:
+    with kdbforge.torch.record() as problems:
+        model = nn.Conv2d(3, 8, 3)
+        nn.init.trunc_normal_(model.weight, std=0.02)
+        model(torch.randn(1, 3, 8, 8))
+    assert len(problems) == 1
+
+
 def test_nothing_is_left_behind() -> None:
     autocast, swap = torch.autocast.__init__, torch.utils.swap_tensors
     with pytest.raises(ZeroDivisionError), kdbforge.torch.record():

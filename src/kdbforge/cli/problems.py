@@ -141,9 +141,11 @@ def _print_suites(*, as_json: bool) -> None:
         emit_json([_suite_json(suite, found) for suite, found in rows])
         return
     for suite, found in rows:
-        click.echo(f"{PREFIX + suite.name:<20}{suite.title}")
-        click.echo(f"{'':<20}{len(suite.layers)} convolutions, {len(found)} problems")
-        click.echo(f"{'':<20}{suite.source}")
+        click.echo(f"{PREFIX + suite.name:<26}{suite.title}")
+        click.echo(f"{'':<26}{len(suite.layers)} convolutions, {len(found)} problems")
+        click.echo(f"{'':<26}{suite.source}")
+        if suite.includes:
+            click.echo(f"{'':<26}{' '.join(suite.includes)}")
 
 
 def _suite_json(suite: Suite, found: ProblemList) -> dict[str, Any]:
@@ -154,6 +156,8 @@ def _suite_json(suite: Suite, found: ProblemList) -> dict[str, Any]:
         "convolutions": len(suite.layers),
         "weights": suite.weights,
         "multiply_adds": suite.multiply_adds,
+        "parameters": suite.parameters,
+        "includes": list(suite.includes),
         "batch": list(suite.batch),
         "dtypes": list(suite.dtypes),
         "problems": len(found),

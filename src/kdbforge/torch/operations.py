@@ -57,7 +57,8 @@ class Watcher:
 
     def _convolution(self, **arguments: Any) -> None:
         call = self._call(arguments)
-        origin = self._origins.setdefault(call, self._origin())
+        origin = self._origin()
+        self._origins.setdefault(call, origin)
         if not self._refused(call):
             self._note([call.forward()], origin)
 

@@ -51,6 +51,7 @@ def recording(nhwc: bool | None) -> Iterator[Recording]:
     with ExitStack() as stack:
         stack.enter_context(_patched(torch.utils, "swap_tensors", _forgetting(fake)))
         stack.enter_context(_patched(torch.autocast, "__init__", _autocast_on_cpu()))
+        stack.enter_context(_patched(torch.nn.init, "_no_grad_trunc_normal_", _untouched))
         names = stack.enter_context(ModuleNames(_place))
         watcher = Watcher(result, names.current, nhwc)
         stack.enter_context(fake)
@@ -130,6 +131,11 @@ def _patched(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None
         yield
     finally:
         setattr(owner, name, original)
+
+
+def _untouched(_original: Any) -> Any:
+    """Skip an initialisation that draws again until the values suit it."""
+    return lambda tensor, *_args, **_options: tensor
 
 
 def _forgetting(fake: FakeTensorMode) -> Callable[[Any], Any]:
