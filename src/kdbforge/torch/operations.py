@@ -10,7 +10,9 @@ import torch
 from torch._prims_common import suggest_memory_format
 
 from kdbforge.torch.convolution import Convolution, expanded
+from kdbforge.torch.normalization import BatchNorm
 from kdbforge.torch.recording import Call, Recording
+from kdbforge.torch.recurrent import Recurrent, run
 
 __all__ = ["Watcher"]
 
@@ -25,6 +27,7 @@ _NATIVE = {
     "layer normalisation": ("native_layer_norm", "_fused_rms_norm"),
     "group normalisation": ("native_group_norm",),
     "dropout": ("native_dropout", "bernoulli"),
+    "CTC loss": ("_ctc_loss",),
 }  # fmt: skip
 _OVER_STRIDES = (torch.channels_last, torch.channels_last_3d)
 
@@ -40,6 +43,10 @@ class Watcher:
         self._handlers: Mapping[str, Callable[..., None]] = {
             "aten::convolution": self._convolution,
             "aten::convolution_backward": self._convolution_backward,
+            "aten::native_batch_norm": self._batch_norm,
+            "aten::_native_batch_norm_legit": self._batch_norm,
+            "aten::_native_batch_norm_legit_no_training": self._batch_norm,
+            "aten::native_batch_norm_backward": self._batch_norm_backward,
         }
 
     def see(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -59,20 +66,57 @@ class Watcher:
         call = self._call(arguments)
         origin = self._origin()
         self._origins.setdefault(call, origin)
-        if not self._refused(call):
+        if not self._refused(call, "convolution"):
             self._note([call.forward()], origin)
 
     def _convolution_backward(self, **arguments: Any) -> None:
         call = self._call(arguments)
         origin = self._origins.get(call) or self._origin()
-        if not self._refused(call):
+        if not self._refused(call, "convolution"):
             wanted = arguments["output_mask"]
             self._note(call.backward(wanted[0], wanted[1]), origin)
 
-    def _refused(self, call: Convolution) -> bool:
+    def recurrent(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Note a recurrent layer and stand in for it; NotImplemented if it is not MIOpen's."""
+        call = Recurrent.of(name, args, kwargs)
+        if call is None or self._refused(call, f"recurrent layer `{name}`"):
+            return NotImplemented
+        origin = self._origin()
+        self._note([call.forward()], origin)
+        return run(call, lambda: self._note(call.backward(), origin))
+
+    def _batch_norm(self, **arguments: Any) -> None:
+        call = self._norm(arguments, arguments.get("training", False))
+        origin = self._origin()
+        self._origins.setdefault(call, origin)
+        if not self._refused(call, "batch normalisation"):
+            self._note([call.forward()], origin)
+
+    def _batch_norm_backward(self, **arguments: Any) -> None:
+        call = self._norm(arguments, arguments["train"])
+        origin = self._origins.get(call) or self._origin()
+        if not call.training:
+            self._recording.native["batch normalisation: backward without training"] += 1
+        elif not self._refused(call, "batch normalisation"):
+            self._note([call.backward()], origin)
+
+    def _norm(self, arguments: Mapping[str, Any], training: bool) -> BatchNorm:
+        tensor, scale = arguments["input"], arguments["weight"]
+        return BatchNorm(
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            scale_dtype=None if scale is None else str(scale.dtype).removeprefix("torch."),
+            input=tuple(tensor.shape),
+            training=training,
+            running=arguments.get("running_mean") is not None,
+            channels_last=_is_channels_last(tensor),
+            nhwc=self._allows_nhwc("PYTORCH_MIOPEN_SUGGEST_NHWC_BATCHNORM"),
+            enabled=torch.backends.cudnn.enabled,
+        )
+
+    def _refused(self, call: Convolution | BatchNorm | Recurrent, what: str) -> bool:
         reason = call.native_reason
         if reason is not None:
-            self._recording.native[f"convolution: {reason}"] += 1
+            self._recording.native[f"{what}: {reason}"] += 1
         return reason is not None
 
     def _call(self, arguments: Mapping[str, Any]) -> Convolution:

@@ -26,6 +26,7 @@ from kdbforge.errors import UnsupportedError
 from kdbforge.torch.modules import ModuleNames
 from kdbforge.torch.operations import Watcher
 from kdbforge.torch.recording import Recording
+from kdbforge.torch.recurrent import MODES
 
 __all__ = ["recording"]
 
@@ -112,6 +113,11 @@ class _OnCpu(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         if func in self._constructors and kwargs.get("device") is None:
             kwargs["device"] = torch.device("cpu")  # before a default device can put in a GPU
         args = tuple(_on_cpu(value) for value in args)
+        name = getattr(func, "__name__", "")
+        if name in MODES:
+            result = self._watcher.recurrent(name, args, kwargs)
+            if result is not NotImplemented:
+                return result
         return func(*args, **kwargs)
 
 
