@@ -128,6 +128,28 @@ def test_lstm_forward_and_backward() -> None:
     ]
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("lengths", [[7, 5, 5, 2], [2, 7, 5, 5]])
+def test_packed_sequences(lengths: list[int], batch_first: bool) -> None:
+    def step() -> None:
+        model = nn.GRU(16, 32, batch_first=batch_first)
+        padded = torch.randn(*((4, 7) if batch_first else (7, 4)), 16)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            padded, torch.tensor(lengths), batch_first, enforce_sorted=False
+        )
+        assert packed.data.shape == (19, 16)
+        out, hidden = model(packed)
+        unpacked, found = nn.utils.rnn.pad_packed_sequence(out, batch_first)
+        assert unpacked.shape == (*padded.shape[:2], 32)
+        assert found.shape == (4,)
+        assert hidden.shape == (1, 4, 32)
+        unpacked.sum().backward()
+        assert model.weight_ih_l0.grad.shape == (96, 16)
+
+    plain = "rnn -n 4,4,3,3,3,1,1 -W 16 -H 32 -l 1 -b 1 -m gru -p 0 -r 0 -q 0 -k 7"
+    assert lines(recorded(step)) == [f"{plain} -c 0 -F 1", f"{plain} -F 2", f"{plain} -F 4"]
+
+
 @pytest.mark.parametrize(
     ("make", "mode"),
     [

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from kdbforge.torch.packing import known_values
+
 __all__ = ["MODES", "Recurrent", "run"]
 
 #: MIOpenDriver's modes by PyTorch's functions.
@@ -44,8 +46,10 @@ class Recurrent:
         packed = isinstance(args[1], torch.Tensor) and isinstance(args[3], (list, tuple))
         if packed:
             data, sizes, hidden, params, bias, layers, dropout, train, both = args
-            batches = tuple(sizes.tolist())
-            steps = len(batches)
+            values = known_values(sizes)
+            if values is None:
+                return None
+            batches, steps = values, len(values)
             batches = batches if len(set(batches)) > 1 else batches[:1]
         else:
             data, hidden, params, bias, layers, dropout, train, both, batch_first = args

@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_map_only
 from kdbforge.errors import UnsupportedError
 from kdbforge.torch.modules import ModuleNames
 from kdbforge.torch.operations import Watcher
+from kdbforge.torch.packing import FUNCTIONS, pack, unpack
 from kdbforge.torch.recording import Recording
 from kdbforge.torch.recurrent import MODES
 
@@ -53,6 +54,8 @@ def recording(nhwc: bool | None) -> Iterator[Recording]:
         stack.enter_context(_patched(torch.utils, "swap_tensors", _forgetting(fake)))
         stack.enter_context(_patched(torch.autocast, "__init__", _autocast_on_cpu()))
         stack.enter_context(_patched(torch.nn.init, "_no_grad_trunc_normal_", _untouched))
+        # Values that stand in the program, such as lengths of sequences, are known; not only one.
+        stack.enter_context(_patched(fake_tensor, "CONSTANT_NUMEL_LIMIT", lambda _: 4096))
         names = stack.enter_context(ModuleNames(_place))
         watcher = Watcher(result, names.current, nhwc)
         stack.enter_context(fake)
@@ -113,12 +116,16 @@ class _OnCpu(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         if func in self._constructors and kwargs.get("device") is None:
             kwargs["device"] = torch.device("cpu")  # before a default device can put in a GPU
         args = tuple(_on_cpu(value) for value in args)
-        name = getattr(func, "__name__", "")
+        result = self._replaced(getattr(func, "__name__", ""), args, kwargs)
+        return func(*args, **kwargs) if result is NotImplemented else result
+
+    def _replaced(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what stands in for a function, or NotImplemented."""
         if name in MODES:
-            result = self._watcher.recurrent(name, args, kwargs)
-            if result is not NotImplemented:
-                return result
-        return func(*args, **kwargs)
+            return self._watcher.recurrent(name, args, kwargs)
+        if name in FUNCTIONS and not kwargs:
+            return (pack if name == FUNCTIONS[0] else unpack)(*args)
+        return NotImplemented
 
 
 def _on_cpu(value: Any) -> Any:
