@@ -104,8 +104,8 @@ def problems(
     else:
         for problem in found:
             click.echo(driver_line(problem))
-    for note in found.notes:
-        console.print(note)
+    for remark in found.remarks:
+        console.print(remark)
     console.print(_counts(found))
 
 
@@ -122,7 +122,7 @@ def _as_json(found: ProblemList) -> dict[str, Any]:
     return {
         "digest": found.digest,
         "found": found.total,
-        "notes": list(found.notes),
+        "remarks": list(found.remarks),
         "problems": [
             {
                 "line": driver_line(problem),

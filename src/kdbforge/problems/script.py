@@ -33,10 +33,10 @@ def is_script(source: str) -> bool:
     return _SOURCE.fullmatch(source) is not None
 
 
-def script_problems(source: str, notes: list[str]) -> Iterator[tuple[Problem, str]]:
-    """Run the callable and yield the problems that it makes, with the module that makes them.
+def script_problems(source: str, remarks: list[str]) -> Iterator[tuple[Problem, int, str]]:
+    """Run the callable and yield its problems, how often they come, and the module that makes them.
 
-    `notes` gets a sentence on each kind of work that gives no problem.
+    `remarks` gets a sentence on each kind of work that gives no problem.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def script_problems(source: str, notes: list[str]) -> Iterator[tuple[Problem, st
             hint="pip install 'kdbforge[torch]'",
         )
     report = _report(source, path, name)
-    notes += _notes(source, report)
+    remarks += _remarks(source, report)
     unsupported: Counter[str] = Counter()
     found = False
     for line, origin, count in report["calls"]:
@@ -75,13 +75,13 @@ def script_problems(source: str, notes: list[str]) -> Iterator[tuple[Problem, st
             continue
         for problem in problems:
             found = True
-            yield from [(problem, f"{source}:{origin}")] * count
-    notes += [
+            yield problem, count, f"{source}:{origin}"
+    remarks += [
         f"{source}: {count} calls of `{command}` are not supported yet"
         for command, count in sorted(unsupported.items())
     ]
     if not found:
-        raise InputError(f"`{shown(source)}` makes no problem for MIOpen", context=tuple(notes))
+        raise InputError(f"`{shown(source)}` makes no problem for MIOpen", context=tuple(remarks))
 
 
 def _report(source: str, path: str, name: str) -> dict[str, Any]:
@@ -111,13 +111,13 @@ def _tail(file: Any) -> tuple[str, ...]:
     return tuple(shown(line) for line in file.read().decode(errors="replace").splitlines()[-20:])
 
 
-def _notes(source: str, report: dict[str, Any]) -> list[str]:
-    notes = [
+def _remarks(source: str, report: dict[str, Any]) -> list[str]:
+    remarks = [
         f"{source}: {count} x {what} by PyTorch itself"
         for what, count in sorted(report["native"].items())
     ]
     if report["benchmark"]:
-        notes.append(
+        remarks.append(
             f"{source}: it sets torch.backends.cudnn.benchmark, which `--policy normal` covers"
         )
-    return notes
+    return remarks

@@ -31,7 +31,7 @@ class ProblemList:
     problems: tuple[Problem, ...]
     counts: tuple[int, ...]  # how often each appeared
     origins: tuple[str, ...]  # where each first appeared: `file:line` or `suite:NAME:layer`
-    notes: tuple[str, ...] = ()  # what the sources hold besides, a sentence each
+    remarks: tuple[str, ...] = ()  # on scripts, a sentence each
 
     def __len__(self) -> int:
         return len(self.problems)
@@ -86,19 +86,19 @@ def load(
     if sources.count(STDIN) > 1:
         raise InputError("Standard input `-` is given more than once")
     found: dict[Problem, tuple[int, str]] = {}
-    notes: list[str] = []
+    remarks: list[str] = []
     for source in sources:
         if source.startswith(PREFIX):
             problems = _suite_problems(source, batch, dtypes, directions)
         elif is_script(source):
-            problems = script_problems(source, notes)
+            problems = script_problems(source, remarks)
         else:
             problems = _text_problems(source, stdin)
-        for problem, origin in problems:
+        for problem, times, origin in problems:
             count, first = found.get(problem, (0, origin))
-            found[problem] = (count + 1, first)
+            found[problem] = (count + times, first)
     counts, origins = zip(*found.values(), strict=True)
-    return ProblemList(tuple(found), counts, origins, tuple(notes))
+    return ProblemList(tuple(found), counts, origins, tuple(remarks))
 
 
 def _check_options(suites: list[str], options: dict[str, Sequence[object] | None]) -> None:
@@ -127,7 +127,7 @@ def _suite_problems(
     batch: Sequence[int] | None,
     dtypes: Sequence[str] | None,
     directions: Sequence[str] | None,
-) -> Iterator[tuple[Problem, str]]:
+) -> Iterator[tuple[Problem, int, str]]:
     suite = find_suite(source.removeprefix(PREFIX))
     for dtype in dtypes or suite.dtypes:
         wanted = directions or DIRECTIONS
@@ -141,7 +141,7 @@ def _suite_problems(
                     origin = f"{source}:{layer.name}"
                     problem = layer.problem(dtype=dtype, direction=direction, batch=size)
                     _check_layer(problem, origin)
-                    yield problem, origin
+                    yield problem, 1, origin
 
 
 def _check_layer(problem: Problem, origin: str) -> None:
@@ -152,7 +152,7 @@ def _check_layer(problem: Problem, origin: str) -> None:
         raise
 
 
-def _text_problems(source: str, stdin: TextIO | None) -> Iterator[tuple[Problem, str]]:
+def _text_problems(source: str, stdin: TextIO | None) -> Iterator[tuple[Problem, int, str]]:
     if source == STDIN:
         stream = stdin or sys.stdin
         yield from _problems("<stdin>", _lines("<stdin>", getattr(stream, "buffer", stream)))
@@ -178,7 +178,7 @@ def _suite_hint(source: str) -> str | None:
     return f"did you mean `{PREFIX}{source}`?" if source in SUITES else None
 
 
-def _problems(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[Problem, str]]:
+def _problems(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[Problem, int, str]]:
     """Yield the problems of one text, and refuse it if it is neither a list nor a log.
 
     Other text than commands is ignored in a log, and only its end tells that it is none: so the
@@ -199,7 +199,7 @@ def _problems(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[Pro
             unread = _placed(not_a_command(text), origin, text)
         found = found or bool(problems)
         for problem in problems:
-            yield problem, origin
+            yield problem, 1, origin
     if number == 0:
         raise InputError(f"`{name}` is empty")
     if unread is not None and not log:
