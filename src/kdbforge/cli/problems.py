@@ -106,9 +106,11 @@ def load_problems(sources: Sequence[str], asked: Asked) -> ProblemList:
 
 
 def _print_notes(found: ProblemList) -> None:
-    """What of a log was left out."""
+    """What of a log was left out, and what there is to say of a script."""
     for note in found.notes:
         console.print(f"[yellow]note:[/] {escape(note.text)}")
+    for remark in found.remarks:
+        console.print(escape(remark))
 
 
 def _load(sources: Sequence[str], asked: Asked) -> ProblemList:
@@ -177,9 +179,10 @@ def problems(sources: tuple[str, ...], asked: Asked, *, as_json: bool) -> int:
 
     SRC is a file of MIOpenDriver command lines, a log of a program that ran with
     MIOPEN_ENABLE_LOGGING_CMD=1 or MIOPEN_LOG_LEVEL=6 (or 5, where it called Find), `-` for
-    standard input, a network (`.onnx`), or `suite:NAME` for a network that comes with kdbforge;
-    `suite:` lists these. What a log holds that is damaged or not supported is left out, and said
-    so.
+    standard input, a network (`.onnx`), `script.py:FUNCTION` for a PyTorch program (the function
+    takes no arguments; it runs a step, or returns a function that does; nothing is computed), or
+    `suite:NAME` for a network that comes with kdbforge; `suite:` lists these. What a log holds that
+    is damaged or not supported is left out, and said so.
 
     Exit code: 0 all listed, 1 a network has nodes for MIOpen that no problem stands for.
 
@@ -188,6 +191,7 @@ def problems(sources: tuple[str, ...], asked: Asked, *, as_json: bool) -> int:
       kdbforge problems suite:resnet50 --batch 1,8 --direction fwd > resnet50.txt
       kdbforge problems resnet50.txt program.log
       kdbforge problems detector.onnx --batch 1,8 --dim height=640 --dim width=640 --dtype fp16
+      kdbforge problems train.py:make_step > train.txt
     """
     if sources == (PREFIX,):
         _print_suites(as_json=as_json)
@@ -247,6 +251,7 @@ def _as_json(found: ProblemList) -> dict[str, Any]:
         "digest": found.digest,
         "found": found.total,
         "notes": [dataclasses.asdict(note) for note in found.notes],
+        "remarks": list(found.remarks),
         "problems": [
             {
                 "line": driver_line(problem),
@@ -276,9 +281,11 @@ def _print_suites(*, as_json: bool) -> None:
         emit_json([_suite_json(suite, found) for suite, found in rows])
         return
     for suite, found in rows:
-        click.echo(f"{PREFIX + suite.name:<20}{suite.title}")
-        click.echo(f"{'':<20}{len(suite.layers)} convolutions, {len(found)} problems")
-        click.echo(f"{'':<20}{suite.source}")
+        click.echo(f"{PREFIX + suite.name:<26}{suite.title}")
+        click.echo(f"{'':<26}{len(suite.layers)} convolutions, {len(found)} problems")
+        click.echo(f"{'':<26}{suite.source}")
+        if suite.includes:
+            click.echo(f"{'':<26}{' '.join(suite.includes)}")
 
 
 def _suite_json(suite: Suite, found: ProblemList) -> dict[str, Any]:
@@ -289,6 +296,8 @@ def _suite_json(suite: Suite, found: ProblemList) -> dict[str, Any]:
         "convolutions": len(suite.layers),
         "weights": suite.weights,
         "multiply_adds": suite.multiply_adds,
+        "parameters": suite.parameters,
+        "includes": list(suite.includes),
         "batch": list(suite.batch),
         "dtypes": list(suite.dtypes),
         "problems": len(found),

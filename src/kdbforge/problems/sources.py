@@ -17,6 +17,7 @@ from kdbforge.problems.limits import MAX_SIZE, check
 from kdbforge.problems.line import shown
 from kdbforge.problems.logs import Note
 from kdbforge.problems.models import CONSUMERS, ModelOptions, ModelReport
+from kdbforge.problems.script import is_script, script_problems
 from kdbforge.problems.suites import PREFIX, SUITES, find_suite
 from kdbforge.problems.texts import TextProblems
 
@@ -33,10 +34,12 @@ class ProblemList:
 
     problems: tuple[Problem, ...]
     counts: tuple[int, ...]  # how often each appeared
-    # where each first appeared: `file:line`, `model.onnx:node` or `suite:NAME:layer`
+    # where each first appeared: `file:line`, `model.onnx:node`, `script.py:callable`,
+    # `suite:NAME:layer`
     origins: tuple[str, ...]
     notes: tuple[Note, ...] = ()  # what was left out of logs
     models: tuple[ModelReport, ...] = ()  # of the network files among the sources
+    remarks: tuple[str, ...] = ()  # on scripts, a sentence each
 
     def __len__(self) -> int:
         return len(self.problems)
@@ -77,7 +80,8 @@ def load(
     Parameters
     ----------
     sources
-        Paths, `-` for standard input, `suite:NAME`. A path that ends in `.onnx` is a network.
+        Paths, `-` for standard input, `suite:NAME`, `script.py:callable` (see `script_problems`). A
+        path that ends in `.onnx` is a network.
     batch, dtypes, directions
         For the suites among the sources, which list layers but not these. None means a batch
         of 1, fp32 and fp16, all directions; for int8, `fwd` is all there is. Networks take batch
@@ -103,12 +107,15 @@ def load(
         raise InputError("Standard input `-` is given more than once")
     found: dict[Problem, tuple[int, str]] = {}
     notes: list[Note] = []
+    remarks: list[str] = []
     networks = _Networks(models or ModelOptions(), batch, dtypes)
     for source in sources:
         if source.startswith(PREFIX):
             problems = _suite_problems(source, batch, dtypes, directions)
         elif _is_model(source):
             problems = networks.problems(source)
+        elif is_script(source):
+            problems = script_problems(source, remarks)
         else:
             text = _text(source, stdin)
             problems = text.problems()
@@ -118,7 +125,9 @@ def load(
             found[problem] = (count + times, first)
     counts = tuple(count for count, _ in found.values())
     origins = tuple(origin for _, origin in found.values())
-    return ProblemList(tuple(found), counts, origins, tuple(notes), networks.reports())
+    return ProblemList(
+        tuple(found), counts, origins, tuple(notes), networks.reports(), tuple(remarks)
+    )
 
 
 class _Networks:

@@ -1,51 +1,27 @@
-"""The suites by name."""
+"""The suites by name, from the data files beside this module.
+
+A data file holds `# key: value` lines (title, source, parameters) and then a MIOpenDriver line
+for each convolution, with its name behind a `#`; or, with `includes`, names of other suites.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib.resources
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from importlib.resources.abc import Traversable
 
 from kdbforge.errors import InputError, UnknownNameError
-from kdbforge.problems.suites import networks
-from kdbforge.problems.suites.layers import Suite
+from kdbforge.model.problem import Convolution
+from kdbforge.problems.driver import parse
+from kdbforge.problems.suites.layers import Layer, Suite
 
 __all__ = ["PREFIX", "SUITES", "find_suite"]
 
 #: What a source that is a suite begins with.
 PREFIX = "suite:"
-
-_ALL = (
-    Suite(
-        "resnet50",
-        "ResNet-50 v1.5, 224x224",
-        "He et al. 2015, arXiv:1512.03385; stride on the 3x3 as in torchvision.models.resnet50",
-        tuple(networks.resnet50()),
-    ),
-    Suite(
-        "resnet18",
-        "ResNet-18, 224x224",
-        "He et al. 2015, arXiv:1512.03385",
-        tuple(networks.resnet18()),
-    ),
-    Suite(
-        "vgg16",
-        "VGG-16, 224x224",
-        "Simonyan and Zisserman 2014, arXiv:1409.1556, configuration D",
-        tuple(networks.vgg16()),
-    ),
-    Suite(
-        "mobilenet-v2",
-        "MobileNetV2 1.0, 224x224",
-        "Sandler et al. 2018, arXiv:1801.04381",
-        tuple(networks.mobilenet_v2()),
-    ),
-    Suite(
-        "unet-sd",
-        "Stable Diffusion 1.5 U-Net, 64x64 latent",
-        "Rombach et al. 2021, arXiv:2112.10752; CompVis/stable-diffusion v1-inference.yaml",
-        tuple(networks.unet_sd()),
-    ),
-)
-SUITES: Mapping[str, Suite] = {suite.name: suite for suite in _ALL}
+_SUFFIX = ".txt"
+_DATA = importlib.resources.files("kdbforge.problems.suites") / "data"
 
 
 def find_suite(name: str) -> Suite:
@@ -66,3 +42,50 @@ def find_suite(name: str) -> Suite:
     if error.hint is None:
         error.hint = known
     raise error
+
+
+def _suites() -> Iterator[Suite]:
+    for file in sorted(_DATA.iterdir(), key=lambda file: file.name):
+        if file.name.endswith(_SUFFIX):
+            yield _suite(file.name.removesuffix(_SUFFIX), file)
+
+
+def _suite(name: str, file: Traversable) -> Suite:
+    with file.open(encoding="utf-8") as lines:
+        keys: dict[str, str] = {}
+        for line in lines:
+            if not line.startswith("#"):
+                break
+            key, _, value = line.removeprefix("#").partition(":")
+            keys[key.strip()] = value.strip()
+    includes = tuple(keys.get("includes", "").split())
+    return Suite(
+        name=name,
+        title=keys["title"],
+        source=keys["source"],
+        parameters=int(keys["parameters"]) if "parameters" in keys else None,
+        includes=includes,
+        read_layers=partial(_layers_of, includes) if includes else partial(_layers_in, name),
+    )
+
+
+def _layers_of(names: tuple[str, ...]) -> tuple[Layer, ...]:
+    return tuple(
+        Layer(f"{name}:{layer.name}", layer.base)
+        for name in names
+        for layer in find_suite(name).layers
+    )
+
+
+@cache
+def _layers_in(name: str) -> tuple[Layer, ...]:
+    layers = []
+    for line in (_DATA / f"{name}{_SUFFIX}").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            (base,) = parse(line)
+            assert isinstance(base, Convolution)
+            layers.append(Layer(line.partition(" # ")[2], base))
+    return tuple(layers)
+
+
+SUITES: Mapping[str, Suite] = {suite.name: suite for suite in _suites()}
