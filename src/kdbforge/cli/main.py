@@ -16,6 +16,7 @@ from kdbforge.cli.kdb import kdb
 from kdbforge.cli.options import Settings, common_options
 from kdbforge.cli.package import keygen, package, sign, verify_signature
 from kdbforge.cli.problems import problems
+from kdbforge.cli.run import run
 from kdbforge.cli.toolchain import toolchain
 from kdbforge.errors import KdbforgeError
 
@@ -38,7 +39,7 @@ def cli(settings: Settings) -> None:
 
 
 for command in (
-    flow.build, flow.plan, flow.compile_, flow.prove, flow.log, problems, gpu, toolchain, kdb,
+    flow.build, flow.plan, flow.compile_, flow.prove, flow.log, run, problems, gpu, toolchain, kdb,
     install_, uninstall_, doctor,
     package, sign, verify_signature, keygen,
 ):  # fmt: skip

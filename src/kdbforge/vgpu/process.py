@@ -6,7 +6,7 @@ Which libraries are replaced follows from the compilation mode; nothing of the h
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from kdbforge.errors import ToolchainError, VirtualGpuError
 from kdbforge.model.device import Gpu
 from kdbforge.model.toolchain import Toolchain
-from kdbforge.vgpu.launch import command
+from kdbforge.vgpu.launch import command, program_command
 from kdbforge.vgpu.profiles import profile_text
 
 __all__ = ["CompileMode", "MemoryMode", "VirtualGpu"]
@@ -58,8 +58,13 @@ class VirtualGpu:
         folder: Path,
         *,
         memory: MemoryMode = MemoryMode.RESERVE,
+        more_gpus: Sequence[Gpu] = (),
+        more_sonames: Sequence[str] = (),
     ) -> VirtualGpu:
         """Write the profile and link the replacement libraries into `folder`.
+
+        HIP numbers the devices from 0: `gpu`, then `more_gpus`. `more_sonames` are the libraries
+        that the program itself needs; its versions come before those that libMIOpen needs.
 
         Raises
         ------
@@ -68,7 +73,8 @@ class VirtualGpu:
         """
         folder.mkdir(parents=True, exist_ok=True)
         profile = folder / "profile"
-        profile.write_text(profile_text(gpu), encoding="utf-8")
+        devices = "\n".join(map(profile_text, (gpu, *more_gpus)))
+        profile.write_text(devices, encoding="utf-8")
         environment = {
             "KDBFORGE_VGPU_PROFILE": str(profile),
             "KDBFORGE_VGPU_JOURNAL": str(folder / "journal"),
@@ -77,7 +83,8 @@ class VirtualGpu:
             "KDBFORGE_VGPU_MEMORY": memory.value,
         }
         replaced = (*_ALWAYS, *(() if mode is CompileMode.PASS else (_COMPILER,)))
-        libraries = _link_libraries(toolchain, folder / "lib", replaced)
+        sonames = _one_of_each((*more_sonames, *toolchain.sonames), replaced)
+        libraries = _link_libraries(toolchain, folder / "lib", sonames)
         return cls(toolchain, folder, mode, environment, libraries)
 
     @property
@@ -99,17 +106,37 @@ class VirtualGpu:
         )
         return argv, {**environment, **self.environment}
 
+    def program_command(
+        self, argv: Sequence[str], *, by_host: bool = False
+    ) -> tuple[list[str], dict[str, str]]:
+        """Argument list that runs any program on this GPU, and what its environment must hold."""
+        command_line, environment = program_command(
+            self.toolchain,
+            argv,
+            preload=self.libraries,
+            extra_library_path=(self.folder / "lib",),
+            by_host=by_host,
+        )
+        return command_line, {**environment, **self.environment}
+
+
+def _one_of_each(sonames: Sequence[str], replaced: tuple[str, ...]) -> tuple[str, ...]:
+    """The first version of each library that is replaced: a process must not hold two."""
+    found: dict[str, str] = {}
+    for soname in sonames:
+        if soname.startswith(replaced):
+            found.setdefault(soname.partition(".so")[0], soname)
+    return tuple(found.values())
+
 
 def _link_libraries(
-    toolchain: Toolchain, folder: Path, replaced: tuple[str, ...]
+    toolchain: Toolchain, folder: Path, sonames: tuple[str, ...]
 ) -> tuple[Path, ...]:
     """Link each replacement under the name that libMIOpen asks for; return those links."""
     folder.mkdir(exist_ok=True)
     packaged = Path(str(importlib.resources.files("kdbforge.vgpu"))) / "lib"
     links = []
-    for soname in toolchain.sonames:
-        if not soname.startswith(replaced):
-            continue
+    for soname in sonames:
         source = packaged / soname
         if not source.exists():
             raise ToolchainError(
