@@ -14,6 +14,7 @@ from kdbforge import Toolchain
 from kdbforge.planner.planfile import read_plan
 
 CONV = "conv -n 2 -c 3 -H 16 -W 16 -k 8 -y 3 -x 3 -V 0 -i 1 -F 1"
+SOFTMAX = "softmax -n 2 -c 3 -H 16 -W 16 -V 0 -i 1 -F 1"
 DRIVER = ("--", "MIOpenDriver", *CONV.split())
 GPU = ("--gpu", "gfx1030_40")
 #: Something that has MIOpen's log line on its stderr, its own words, and no regular end.
@@ -80,7 +81,7 @@ def test_forbidden_then_with_the_database_that_was_built(
 
 def test_really_compiled_and_kept(kdbforge: Run, tmp_path: Path) -> None:
     kept = ("--keep-cache", tmp_path / "kept")
-    softmax = ("--", "MIOpenDriver", *"softmax -n 2 -c 3 -H 16 -W 16 -V 0 -i 1 -F 1".split())
+    softmax = ("--", "MIOpenDriver", *SOFTMAX.split())
     done = kdbforge("run", *GPU, "--compile", "pass", *kept, *softmax)
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "kept" / "cache").rglob("gfx1030_40.ukdb"))
