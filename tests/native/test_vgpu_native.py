@@ -245,7 +245,8 @@ def test_plain_build_needs_only_an_old_libc(tmp_path: Path) -> None:
 def test_device(guest: Guest) -> None:
     done = guest.run("device")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("`hipGraphCreate`") == 1
+    told = [line for line in done.stderr.splitlines() if "hipTexRefGetFlags" in line]
+    assert [line.partition("GPU")[2] for line in told] == ["", "; calls: 2"]
     assert "attribute 4711" in done.stderr
     process, *rest = guest.entries()
     assert process[0] == 1
@@ -253,10 +254,28 @@ def test_device(guest: Guest) -> None:
     assert re.fullmatch(rb"[0-9a-f]{16}", nonce)
     assert (mode, arch) == (b"capture", b"gfx90a:sramecc+:xnack-")
     assert rest == [
-        (7, [nonce, b"hipGraphCreate"]),
+        (7, [nonce, b"hipTexRefGetFlags"]),
         (7, [nonce, b"hipApiName"]),
         (4, [nonce, b"a mark"]),
+        (7, [nonce, b"hipApiName", b"1"]),
+        (7, [nonce, b"hipTexRefGetFlags", b"2"]),
     ]
+
+
+def test_several_devices(guest: Guest) -> None:
+    second = {"gcn_arch_name": "gfx1030", "num_cu": "40", "wave_size": "32", "product_name": "Two"}
+    text = guest.profile.read_text()
+    guest.write_profile({**second, "memory_bytes": str(1 << 20)})
+    guest.profile.write_text(text + "\n" + guest.profile.read_text())
+    guest.succeed("devices")
+
+
+@pytest.mark.parametrize("text", ["{0}\n\n{0}", "{0}\n", "\n{0}", "\n".join(["{0}"] * 17)])
+def test_bad_list_of_devices(guest: Guest, text: str) -> None:
+    guest.profile.write_text(text.format(guest.profile.read_text()))
+    done = guest.run("environment")
+    assert done.stdout == "3 1"
+    assert ("17" in str(text.count("{0}"))) == ("more than 16 devices" in done.stderr)
 
 
 @pytest.mark.parametrize("mode", ["reserve", "backed"])
@@ -393,7 +412,8 @@ def test_capture(guest: Guest) -> None:
     link += [b"7", b"", b"action:1:7:0", b"7", b"", b"action:1:7:1"]
     again = [nonce, b"3", b"6", *common, b"0", *options, b"1", b"7", b"copy.o", b"action:2:8:0"]
     assert guest.of_type(3) == [compile_, generate, link, again]
-    assert guest.of_type(7) == [[nonce, b"amd_comgr_get_isa_count"]]
+    name = b"amd_comgr_get_isa_count"
+    assert guest.of_type(7) == [[nonce, name], [nonce, name, b"2"]]
 
 
 def test_blobs_come_before_their_action(guest: Guest) -> None:

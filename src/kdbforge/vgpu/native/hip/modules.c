@@ -51,7 +51,7 @@ static hipError_t journal_object(const struct code_object *object)
 
 static hipError_t read_object(struct module *module, const void *image, uint64_t size)
 {
-    const char *const device = hip_settings()->profile.gcn_arch_name;
+    const char *const device = device_profile(device_current())->gcn_arch_name;
     char reason[160];
 
     if (!code_object_read(&module->object, image, size, reason, sizeof reason)) {
