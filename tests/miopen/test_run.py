@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import os
+import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -135,6 +138,63 @@ def test_the_users_environment_gets_through(kdbforge: Run, tmp_path: Path) -> No
     assert (mine, level) == ("mine", "3")
     assert cache.startswith(str(tmp_path))
     assert not list(tmp_path.iterdir())  # the private folders are gone again
+
+
+@pytest.fixture(scope="module")
+def hip_program(tmp_path_factory: pytest.TempPathFactory, toolchain: Toolchain) -> Path:
+    """A HIP program with kernels in a fat binary; it needs HIPRTC, which the host does not have."""
+    program = tmp_path_factory.mktemp("program") / "hip_program"
+    ours = Path(str(importlib.resources.files("kdbforge.vgpu"))) / "lib"
+    command = ["cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o", str(program)]
+    command += [str(Path(__file__).with_name("hip_program.c"))]
+    command += [f"-L{folder}" for folder in (ours, *toolchain.library_path)]
+    command += ["-l:libamdhip64.so.7", "-l:libhiprtc.so.7", "-Wl,--allow-shlib-undefined"]
+    subprocess.run(command, check=True)
+    return program
+
+
+@pytest.mark.parametrize("mode", ["capture", "pass"])
+def test_fat_binary_on_two_gpus(kdbforge: Run, hip_program: Path, mode: str) -> None:
+    two = ("--gpu", "gfx90a68", "--gpu", "gfx1030_40")
+    done = kdbforge("run", *two, "--compile", mode, "--", hip_program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "gfx90a\ngfx1030\ndevice 0: 1\ndevice 1: 1\n"
+    assert done.stderr == ""
+
+
+def test_jobs_of_a_program_without_miopen(
+    kdbforge: Run, hip_program: Path, tmp_path: Path, shared_store: Path
+) -> None:
+    plan = tmp_path / "plan"
+    done = kdbforge("run", *GPU, "--capture", plan, "--", hip_program)
+    assert "1 jobs for 0 records" in done.stderr
+    done = kdbforge("compile", plan, "--store", shared_store)
+    assert done.returncode == 0, done.stderr
+
+
+#: What needs a kernel to run, and what needs Composable Kernel, which Debian's MIOpen has not.
+CPU_FAILURES = {
+    "CPU_Dump_NAN_FP32.testDump",
+    "CPU_Dump_NAN_FP16.testDump",
+    "CPU_Dump_NAN_BFP16.testDump",
+    "Smoke/CPU_UnitTestImplicitGemmCKUtil_NONE.TestParsing/0",
+    "Smoke/CPU_UnitTestImplicitGemmCKUtil_NONE.TestParsing/5",
+}
+
+
+def test_miopens_own_tests(kdbforge: Run) -> None:
+    """Those that need no GPU, with two: one test switches between devices."""
+    ours = {**os.environ, "MIOPEN_DEBUG_GCN_ASM_KERNELS": "1"}
+    done = kdbforge(
+        "run", "--gpu", "gfx90a68", "--gpu", "gfx90a68", "--",
+        "miopen_gtest", "--gtest_filter=*CPU_*:-*DBSync*", env=ours,
+    )  # fmt: skip
+    failed = set(re.findall(r"^\[  FAILED  \] ([^ ,\n]+)", done.stdout, re.MULTILINE))
+    passed = re.search(r"\[  PASSED  \] (\d+) tests", done.stdout)
+    assert failed - {"5"} == CPU_FAILURES
+    assert passed is not None
+    assert int(passed[1]) >= 6680
+    assert "not supported by the virtual GPU" not in done.stderr
 
 
 def test_bad_programs(kdbforge: Run, tmp_path: Path, toolchain: Toolchain) -> None:

@@ -284,6 +284,63 @@ def test_memory(guest: Guest, mode: str) -> None:
     guest.succeed("memory", mode, MEMORY=mode)
 
 
+def test_graphs(guest: Guest) -> None:
+    guest.succeed("graphs")
+
+
+@pytest.mark.parametrize("mode", ["reserve", "backed"])
+def test_copies(guest: Guest, mode: str) -> None:
+    guest.succeed("copies", mode, MEMORY=mode)
+
+
+def bundle(entries: Mapping[str, bytes]) -> bytes:
+    """Put code objects together as clang-offload-bundler does."""
+    names = {b"host-x86_64-unknown-linux-gnu--": b""}
+    names |= {f"hipv4-amdgcn-amd-amdhsa--{name}".encode(): data for name, data in entries.items()}
+    at = 32 + sum(24 + len(name) for name in names)
+    header, body = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(names)), b""
+    for name, data in names.items():
+        header += struct.pack("<QQQ", at + len(body), len(data), len(name)) + name
+        body += data
+    return header + body
+
+
+def test_fat_binary(guest: Guest) -> None:
+    file = guest.folder / "bundle"
+    fits = code_object(0x53F)
+    file.write_bytes(bundle({"gfx1030": code_object(0x36), "gfx90a": fits}))
+    guest.succeed("programs", "use", file, MEMORY="backed", COMPILE="forbid")
+    loads = [fields[1:] for fields in guest.of_type(5)]
+    assert loads == [[b"object", str(len(fits)).encode(), b"gfx90a"]] * 2  # once for all launches
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "told"),
+    [
+        (bundle({"gfx1030": code_object(0x36)}), 209, "no code in it fits"),
+        (bundle({"gfx90a:xnack+": code_object(0x73F)}), 209, "no code in it fits"),
+        (bundle({"gfx90a": code_object(0x36)}), 209, "does not fit"),
+        (bundle({"gfx90a": b"no code"}), 200, "shorter than an ELF"),
+        (bundle({"gfx90a": code_object()})[:40], 200, "damaged"),
+        (b"CCOB" + bytes(100), 200, "compressed"),
+        (b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 8, 200, "entries"),
+        (b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<QQQQ", 1, 0, 8, 1 << 60), 200, "damaged"),
+        (
+            b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<QQQQ", 1, 1 << 60, 8, 11) + b"hip--gfx90a",
+            200,
+            "outside its bundle",
+        ),
+        (b"", 200, ""),
+    ],
+)
+def test_bad_fat_binary(guest: Guest, data: bytes, error: int, told: str) -> None:
+    file = guest.folder / "bundle"
+    file.write_bytes(data or b"\0")
+    done = guest.run("programs", "error", file)
+    assert (done.returncode, done.stdout) == (0, f"{error}\n"), done.stderr
+    assert told in done.stderr
+
+
 def test_module(guest: Guest) -> None:
     file = guest.folder / "object"
     file.write_bytes(code_object())

@@ -156,6 +156,23 @@ hipError_t module_load(hipModule_t *module, const void *image);
 hipError_t module_load_file(hipModule_t *module, const char *path);
 hipError_t module_unload(hipModule_t module);
 hipError_t module_function(hipFunction_t *function, hipModule_t module, const char *name);
+/* The kernels of a module, as many as there is room for, and how many there are. */
+hipError_t module_functions(hipModule_t module, hipFunction_t *functions, unsigned most, unsigned *count);
+/* The name and the module of a live function; either may be unwanted. */
+hipError_t function_facts(hipFunction_t function, const char **name, hipModule_t *module);
+
+/* programs.c */
+struct fat_binary;
+struct fat_binary *program_add(const void *image);
+void program_remove(struct fat_binary *binary);
+/* A kernel (size 0) or variable of a fat binary, under the host's address for it. */
+void program_add_symbol(struct fat_binary *binary, const void *host, const char *name, size_t size);
+void program_add_managed(struct fat_binary *binary, void **pointer, const void *initial, const char *name,
+                         size_t size);
+/* The kernel of a host's stub, or the memory of its variable, on the current device. */
+hipError_t program_function(hipFunction_t *function, const void *host);
+hipError_t program_variable(void **pointer, size_t *size, const void *host);
+const char *program_name(const void *host);
 
 /* launch.c */
 struct launch {
