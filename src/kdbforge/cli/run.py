@@ -62,6 +62,13 @@ _LIST_LIMIT = 20
     show_default=True,
     help="What is behind device memory: host memory, or addresses only.",
 )
+@click.option(
+    "--library-path",
+    type=_path,
+    multiple=True,
+    metavar="DIR",
+    help="Where to find more of the program's libraries; may be repeated.",
+)
 @click.option("--work-dir", type=_path, help="Folder for temporary files.")
 @click.argument(
     "command", nargs=-1, required=True, metavar="-- PROGRAM [ARGS]...", type=click.UNPROCESSED

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,11 +33,11 @@ class Program:
     needed: tuple[str, ...] = ()  # sonames of the libraries that it is known to need
 
 
-def find_program(name: str, toolchain: Toolchain) -> Program:
+def find_program(name: str, toolchain: Toolchain, folders: Sequence[Path] = ()) -> Program:
     """Find a program by path, among the toolchain's programs, or in PATH, in that order.
 
     A program of a toolchain that has a C library of its own is started by that library's loader,
-    and so is one of the host's that needs libraries which only the toolchain has.
+    and so is one that needs libraries which the host and `folders` do not have.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def find_program(name: str, toolchain: Toolchain) -> Program:
     if not _is_elf(path):
         return Program(path, by_host=True)  # a script: the kernel finds its interpreter
     _check_dynamic(path)
-    closure = None if _is_of(path, toolchain) else _host_closure(path)
+    closure = None if _is_of(path, toolchain) else _host_closure(path, folders)
     if closure is None:
         return Program(path, by_host=toolchain.loader is None, needed=read_elf(path).needed)
     needed = dict.fromkeys(name for elf in closure.files.values() for name in elf.needed)
@@ -114,10 +114,10 @@ def _is_of(path: Path, toolchain: Toolchain) -> bool:
     return path.resolve().is_relative_to(_prefix(toolchain).resolve())
 
 
-def _host_closure(path: Path) -> Closure | None:
+def _host_closure(path: Path, folders: Sequence[Path]) -> Closure | None:
     """The libraries that the host's loader takes, but for those that are replaced, if it can."""
     try:
-        closure = resolve([path], (), skip=REPLACED, host=True)
+        closure = resolve([path], folders, skip=REPLACED, host=True)
     except ToolchainError:
         return None  # the toolchain's loader says what is missing there as well
     return None if closure.versions_missing() else closure

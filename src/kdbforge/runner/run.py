@@ -34,6 +34,7 @@ from kdbforge.vgpu.process import CompileMode, MemoryMode, VirtualGpu
 __all__ = ["RunOptions", "RunReport", "run_program"]
 
 _LOGGING = "MIOPEN_ENABLE_LOGGING_CMD"
+_HIPRTC = "libhiprtc.so."
 _CHUNK = 1 << 16
 #: How often a program is looked at that has closed nothing, or whose children hold its stderr.
 _TICK_SECONDS = 0.1
@@ -51,6 +52,7 @@ class RunOptions:
     capture: Path | None = None  # --capture: where the plan of the captured jobs goes
     kdb: Path | None = None  # --kdb: folder with kernel databases that MIOpen finds
     cache: Path | None = None  # --keep-cache: folder for MIOpen's own databases; None: removed
+    library_path: tuple[Path, ...] = ()  # --library-path: where more of its libraries are
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +89,23 @@ def run_program(
         If a file or folder cannot be written.
     """
     _check(options)
-    program = find_program(argv[0], toolchain)
+    folders = tuple(path.absolute() for path in options.library_path)
+    program = find_program(argv[0], toolchain, folders)
     kdbs = _databases(options.kdb)
     vgpu = VirtualGpu.set_up(
         toolchain, gpus[0], options.mode, folder / "vgpu",
-        memory=options.memory, more_gpus=gpus[1:], more_sonames=program.needed,
+        memory=options.memory, more_gpus=gpus[1:], sonames=_sonames(program, toolchain),
     )  # fmt: skip
     own = _library_variables(toolchain, folder, options.cache or folder, kdbs)
     collector = None
     if options.problems is not None:
         collector = Collector(keep_commands=os.environ.get(_LOGGING, "0") not in ("", "0"))
         own[_LOGGING] = "1"
-    command, needed = vgpu.program_command([str(program.path), *argv[1:]], by_host=program.by_host)
+    if not program.by_host:
+        _alias_hiprtc(program, toolchain, folders, folder / "vgpu" / "lib")
+    command, needed = vgpu.program_command(
+        [str(program.path), *argv[1:]], library_path=folders, by_host=program.by_host
+    )
     environment = _environment(toolchain, program, {**own, **needed})
     with host_errors(f"run `{argv[0]}`"):
         code = _run(command, environment, collector)
@@ -114,9 +121,33 @@ def _check(options: RunOptions) -> None:
             "What MIOpen keeps while compiling is captured are no kernels, so it is not kept",
             hint="keep the cache with `--compile pass` or `--compile forbid`",
         )
+    for folder in options.library_path:
+        if not folder.is_dir():
+            raise InputError(f"There is no folder `{folder}` with libraries")
     for path in (options.problems, options.capture):
         if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
             raise InputError(f"Cannot write `{path}`: it is a folder, or its folder is missing")
+
+
+def _sonames(program: Program, toolchain: Toolchain) -> tuple[str, ...]:
+    """What is replaced: that of the part which decides, libMIOpen where it is the toolchain's."""
+    parts = (toolchain.sonames, program.needed)
+    first, second = reversed(parts) if program.by_host else parts
+    return (*first, *second)
+
+
+def _alias_hiprtc(
+    program: Program, toolchain: Toolchain, folders: Sequence[Path], aliases: Path
+) -> None:
+    """Give a program that was built for another ROCm the toolchain's HIPRTC, of the same API."""
+    own = next((name for name in toolchain.sonames if name.startswith(_HIPRTC)), None)
+    path = (
+        next((f / own for f in toolchain.library_path if (f / own).exists()), None) if own else None
+    )
+    for name in program.needed:
+        known = any((folder / name).exists() for folder in (*folders, *toolchain.library_path))
+        if name.startswith(_HIPRTC) and path is not None and not known:
+            (aliases / name).symlink_to(path)
 
 
 def _databases(folder: Path | None) -> tuple[Path, ...]:

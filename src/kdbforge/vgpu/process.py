@@ -20,7 +20,7 @@ from kdbforge.vgpu.profiles import profile_text
 __all__ = ["CompileMode", "MemoryMode", "VirtualGpu"]
 
 #: Libraries that are replaced whatever the mode, by the start of their SONAME.
-_ALWAYS = ("libamdhip64.so", "librocblas.so", "librocrand.so")
+_ALWAYS = ("libamdhip64.so", "librocblas.so", "librocrand.so", "libhipblaslt.so")
 _COMPILER = "libamd_comgr.so"
 
 
@@ -59,17 +59,17 @@ class VirtualGpu:
         *,
         memory: MemoryMode = MemoryMode.RESERVE,
         more_gpus: Sequence[Gpu] = (),
-        more_sonames: Sequence[str] = (),
+        sonames: Sequence[str] = (),
     ) -> VirtualGpu:
         """Write the profile and link the replacement libraries into `folder`.
 
-        HIP numbers the devices from 0: `gpu`, then `more_gpus`. `more_sonames` are the libraries
-        that the program itself needs; its versions come before those that libMIOpen needs.
+        HIP numbers the devices from 0: `gpu`, then `more_gpus`. `sonames` are the libraries that
+        the process needs, by default those of libMIOpen; the first version of each is taken.
 
         Raises
         ------
         ToolchainError
-            If libMIOpen needs a version of a library for which there is no replacement.
+            If there is no replacement of the version that the process needs.
         """
         folder.mkdir(parents=True, exist_ok=True)
         profile = folder / "profile"
@@ -83,8 +83,8 @@ class VirtualGpu:
             "KDBFORGE_VGPU_MEMORY": memory.value,
         }
         replaced = (*_ALWAYS, *(() if mode is CompileMode.PASS else (_COMPILER,)))
-        sonames = _one_of_each((*more_sonames, *toolchain.sonames), replaced)
-        libraries = _link_libraries(toolchain, folder / "lib", sonames)
+        families = _families(sonames or toolchain.sonames, replaced)
+        libraries = _link_libraries(families, folder / "lib", toolchain.libmiopen)
         return cls(toolchain, folder, mode, environment, libraries)
 
     @property
@@ -107,47 +107,59 @@ class VirtualGpu:
         return argv, {**environment, **self.environment}
 
     def program_command(
-        self, argv: Sequence[str], *, by_host: bool = False
+        self, argv: Sequence[str], *, library_path: Sequence[Path] = (), by_host: bool = False
     ) -> tuple[list[str], dict[str, str]]:
-        """Argument list that runs any program on this GPU, and what its environment must hold."""
+        """Argument list that runs any program on this GPU, and what its environment must hold.
+
+        `library_path` is searched before the toolchain's own.
+        """
         command_line, environment = program_command(
             self.toolchain,
             argv,
             preload=self.libraries,
-            extra_library_path=(self.folder / "lib",),
+            extra_library_path=(self.folder / "lib", *library_path),
             by_host=by_host,
         )
         return command_line, {**environment, **self.environment}
 
 
-def _one_of_each(sonames: Sequence[str], replaced: tuple[str, ...]) -> tuple[str, ...]:
-    """The first version of each library that is replaced: a process must not hold two."""
-    found: dict[str, str] = {}
+def _families(sonames: Sequence[str], replaced: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The versions of each library that is replaced, by its name without one."""
+    found: dict[str, dict[str, None]] = {}
     for soname in sonames:
         if soname.startswith(replaced):
-            found.setdefault(soname.partition(".so")[0], soname)
-    return tuple(found.values())
+            found.setdefault(soname.partition(".so")[0], {})[soname] = None
+    return {name: tuple(versions) for name, versions in found.items()}
 
 
 def _link_libraries(
-    toolchain: Toolchain, folder: Path, sonames: tuple[str, ...]
+    families: Mapping[str, tuple[str, ...]], folder: Path, libmiopen: Path
 ) -> tuple[Path, ...]:
-    """Link each replacement under the name that libMIOpen asks for; return those links."""
+    """Link each replacement under the names that are asked for; return one link of each.
+
+    All versions of a library are one file, which the loader loads only once: a process whose
+    parts were built for ROCm 6 and 7 must not hold two virtual GPUs. COMGR is another matter, as
+    its two versions number their actions differently; each has its own state in any case.
+    """
     folder.mkdir(exist_ok=True)
     packaged = Path(str(importlib.resources.files("kdbforge.vgpu"))) / "lib"
     links = []
-    for soname in sonames:
-        source = packaged / soname
+    for name, versions in families.items():
+        source = packaged / versions[0]
         if not source.exists():
             raise ToolchainError(
-                f"There is no virtual `{soname}`, which `{toolchain.libmiopen}` needs",
+                f"There is no virtual `{versions[0]}`, which the program or `{libmiopen}` needs",
                 hint=f"known are: {', '.join(sorted(p.name for p in packaged.glob('lib*')))}",
             )
-        links.append(_link(source, folder / soname))
+        for soname in versions:
+            own = packaged / soname if soname.startswith(_COMPILER) else source
+            link = _link(own, folder / soname)
+            if soname == versions[0]:
+                links.append(link)
         # hiprtc opens HIP under its unversioned name (dlopen of libamdhip64.so).
-        _link(source, folder / f"{soname.split('.so')[0]}.so")
+        _link(source, folder / f"{name}.so")
     if not any(link.name.startswith(_ALWAYS[0]) for link in links):
-        raise VirtualGpuError(f"`{toolchain.libmiopen}` does not use libamdhip64")
+        raise VirtualGpuError(f"`{libmiopen}` does not use libamdhip64")
     return tuple(links)
 
 

@@ -122,6 +122,7 @@ static bool choose(const struct bundle *bundle, const char *device, struct entry
 
 static bool pick(const struct bundle *bundle, const char *device, const void **object, uint64_t *size)
 {
+    const unsigned char *bytes = NULL;
     struct entry best;
 
     if (view(bundle, 0, sizeof compressed_magic - 1) != NULL &&
@@ -135,9 +136,13 @@ static bool pick(const struct bundle *bundle, const char *device, const void **o
         *object = NULL;
         return refuse(bundle, "no code in it fits a device that reports `%s`", device);
     }
-    *object = view(bundle, best.offset, best.size);
+    bytes = view(bundle, best.offset, best.size);
+    if (bytes == NULL) {
+        return refuse(bundle, "the code for `%.64s` lies outside its bundle", best.id);
+    }
+    *object = bytes;
     *size = best.size;
-    return *object != NULL || refuse(bundle, "the code for `%.64s` lies outside its bundle", best.id);
+    return true;
 }
 
 bool bundle_pick(const void *image, uint64_t image_size, const char *device, const void **object, uint64_t *size,
