@@ -7,14 +7,19 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from processes import processes_that_mention, started, wait_until
 from small import Run
 
-from kdbforge import Toolchain
+from kdbforge import Toolchain, find_gpu
+from kdbforge.errors import InputError
 from kdbforge.planner.planfile import read_plan
+from kdbforge.runner.program import find_program
+from kdbforge.runner.run import RunOptions, run_program
+from kdbforge.vgpu.process import CompileMode
 
 CONV = "conv -n 2 -c 3 -H 16 -W 16 -k 8 -y 3 -x 3 -V 0 -i 1 -F 1"
 SOFTMAX = "softmax -n 2 -c 3 -H 16 -W 16 -V 0 -i 1 -F 1"
@@ -74,7 +79,7 @@ def test_forbidden_then_with_the_database_that_was_built(
     assert done.returncode == 7
     assert "compilations were refused" in done.stderr
     problems, out = tmp_path / "problems.txt", tmp_path / "out"
-    kdbforge("run", *GPU, "--collect-problems", problems, *DRIVER)
+    problems.write_text(f"MIOpenDriver {CONV}\n")
     built = kdbforge("build", problems, *GPU, "-o", out, "--no-prove", "--store", shared_store)
     assert built.returncode == 0, built.stderr
     done = kdbforge(*forbidden, "--kdb", out, *DRIVER)
@@ -197,36 +202,68 @@ def test_miopens_own_tests(kdbforge: Run) -> None:
     assert "not supported by the virtual GPU" not in done.stderr
 
 
-def test_bad_programs(kdbforge: Run, tmp_path: Path, toolchain: Toolchain) -> None:
-    static = tmp_path / "static"
-    header = bytearray((toolchain.loader or Path("/bin/true")).read_bytes())
-    static.write_bytes(header)
-    static.chmod(0o755)
-    notes = tmp_path / "notes"
-    notes.write_text("no program")
-    for name, said in (
-        ("MIOpenDrivr", "did you mean `MIOpenDriver`"),
+#: A program that opens HIP by itself and calls what is not there.
+CALLS = """
+import ctypes
+hip = ctypes.CDLL("libamdhip64.so.7")
+count = ctypes.c_int()
+assert hip.hipGetDeviceCount(ctypes.byref(count)) == 0
+print(count.value, [hip.hipTexRefGetFlags(None, None) for _ in range(3)])
+"""
+
+
+@pytest.mark.parametrize("python", ["python3", sys.executable])
+def test_unsupported_calls_are_counted(kdbforge: Run, python: str) -> None:
+    """By the toolchain's Python, which its loader starts, and by the host's."""
+    done = kdbforge("run", *GPU, *GPU, "--", python, "-c", CALLS)
+    assert (done.returncode, done.stdout) == (0, "2 [801, 801, 801]\n"), done.stderr
+    told = [line for line in done.stderr.splitlines() if "hipTexRefGetFlags" in line]
+    assert len(told) == 2  # at the first call, and at the end of the program
+    assert told[1].endswith("`hipTexRefGetFlags` is not supported by the virtual GPU; calls: 3")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("MIOpenDrivr", "Unknown program `MIOpenDrivr`"),
         ("/no/such/file", "There is no program `/no/such/file`"),
-        (str(notes), "is not an executable file"),
-        (str(tmp_path), "is not an executable file"),
-        (str(static), "linked statically"),
-    ):
-        done = kdbforge("run", *GPU, "--", name)
-        assert done.returncode == 2
-        assert said in done.stderr
-        assert "Traceback" not in done.stderr
+        ("./notes", "`./notes` is not an executable file"),
+        ("/", "`/` is not an executable file"),
+        ("./static", "is linked statically"),
+        ("./damaged", "is damaged"),
+    ],
+)
+def test_bad_programs(
+    tmp_path: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    elf = (toolchain.loader or Path("/bin/true")).read_bytes()  # a loader has no interpreter
+    files = {"notes": b"no program", "static": elf, "damaged": elf[:600]}
+    for file, data in files.items():
+        Path(file).write_bytes(data)
+        Path(file).chmod(0o644 if file == "notes" else 0o755)
+    with pytest.raises(InputError, match=re.escape(said)):
+        find_program(name, toolchain)
+
+
+def test_a_bad_program_name_is_explained(kdbforge: Run) -> None:
+    done = kdbforge("run", *GPU, "--", "MIOpenDrivr")
+    assert done.returncode == 2
+    assert "hint: did you mean `MIOpenDriver`" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--capture", "x", "--compile", "pass"), "Nothing is captured"),
-        (("--keep-cache", "x"), "is not kept"),
-        (("--kdb", "/nowhere"), "no kernel database"),
-        (("--collect-problems", "/nowhere/file"), "folder is missing"),
-        (("--collect-problems", "/tmp"), "it is a folder"),
+        (RunOptions(capture=Path("x"), mode=CompileMode.PASS), "Nothing is captured"),
+        (RunOptions(cache=Path("x")), "is not kept"),
+        (RunOptions(kdb=Path("/nowhere")), "no kernel database"),
+        (RunOptions(problems=Path("/nowhere/file")), "folder is missing"),
+        (RunOptions(problems=Path("/tmp")), "it is a folder"),
+        (RunOptions(library_path=(Path("/nowhere"),)), "no folder `/nowhere`"),
     ],
 )
-def test_bad_options(kdbforge: Run, options: tuple[str, ...], said: str) -> None:
-    done = kdbforge("run", *GPU, *options, "--", "true")
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+def test_bad_options(toolchain: Toolchain, tmp_path: Path, options: RunOptions, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        run_program(toolchain, [find_gpu("gfx1030_40")], ["true"], options, tmp_path)
+    assert not list(tmp_path.iterdir())  # nothing was begun

@@ -123,8 +123,6 @@ def _print(report: RunReport, options: RunOptions, *, verbose: bool) -> None:
         _say(f"  {entry.kernel_file} for {entry.isa}")
     if len(refused) > limit:
         _say(f"  and {len(refused) - limit} more; -v lists all")
-    for name, count in sorted(report.journal.unsupported.items()):
-        _say(f"`{name}` is not supported by the virtual GPU; calls: {count}")
 
 
 def _say(text: str) -> None:
