@@ -23,6 +23,8 @@ int hipGraphLaunch(handle exec, handle stream);
 int hipGraphExecUpdate(handle exec, handle graph, handle *node, int *result);
 int hipGraphExecDestroy(handle exec);
 int hipStreamBeginCapture(handle stream, int mode);
+int hipStreamBeginCaptureToGraph(handle stream, handle graph, const handle *dependencies, const void *data,
+                                 size_t count, int mode);
 int hipStreamEndCapture(handle stream, handle *graph);
 int hipStreamIsCapturing(handle stream, int *status);
 int hipLaunchHostFunc(handle stream, void (*function)(void *), void *data);
@@ -137,6 +139,11 @@ static void check_recorded(void)
     CHECK_IS(SUCCESS, hipGraphDestroy(graph));
     CHECK_IS(SUCCESS, hipStreamBeginCapture(stream, 2));
     CHECK_IS(SUCCESS, hipStreamDestroy(stream)); /* takes its graph with it */
+    CHECK_IS(SUCCESS, hipGraphCreate(&graph, 0));
+    CHECK_IS(SUCCESS, hipStreamCreate(&stream));
+    CHECK_IS(SUCCESS, hipStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, 0));
+    CHECK_IS(SUCCESS, hipStreamDestroy(stream));
+    CHECK_IS(SUCCESS, hipGraphDestroy(graph)); /* the caller's own is left */
     CHECK_IS(SUCCESS, hipHostFree(pinned));
 }
 

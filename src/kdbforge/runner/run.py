@@ -9,6 +9,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -207,7 +208,13 @@ def _run(argv: Sequence[str], environment: Mapping[str, str], collector: Collect
 
 @contextmanager
 def _signals_passed_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Let the program decide what a signal means, and outlive it to tell the tale."""
+    """Let the program decide what a signal means, and outlive it to tell the tale.
+
+    Only a main thread may handle signals; in others they are left as they are.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if number != signal.SIGINT:

@@ -169,6 +169,7 @@ VGPU_EXPORT hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
 
 static hipError_t begin_capture(hipStream_t stream, hipGraph_t graph, int mode)
 {
+    const bool owned = graph == NULL;
     hipError_t error = stream_check(stream);
 
     if (error != hipSuccess) {
@@ -183,8 +184,8 @@ static hipError_t begin_capture(hipStream_t stream, hipGraph_t graph, int mode)
     if (stream_capture(stream) != NULL) {
         return hipErrorIllegalState;
     }
-    error = graph == NULL ? graph_create(&graph) : hipSuccess;
-    return error != hipSuccess ? error : stream_set_capture(stream, graph);
+    error = owned ? graph_create(&graph) : hipSuccess;
+    return error != hipSuccess ? error : stream_set_capture(stream, graph, owned);
 }
 
 static hipError_t end_capture(hipStream_t stream, hipGraph_t *graph)
@@ -196,7 +197,7 @@ static hipError_t end_capture(hipStream_t stream, hipGraph_t *graph)
         return hipErrorInvalidHandle;
     }
     *graph = stream_capture(stream);
-    return *graph == NULL ? hipErrorIllegalState : stream_set_capture(stream, NULL);
+    return *graph == NULL ? hipErrorIllegalState : stream_set_capture(stream, NULL, false);
 }
 
 static hipError_t capture_info(hipStream_t stream, int *status, unsigned long long *id, hipGraph_t *graph)

@@ -115,7 +115,8 @@ hipError_t stream_priority(hipStream_t stream, int *priority);
 hipError_t stream_device(hipStream_t stream, int *device);
 /* The graph that what is queued on the stream is recorded into, or NULL. */
 hipGraph_t stream_capture(hipStream_t stream);
-hipError_t stream_set_capture(hipStream_t stream, hipGraph_t graph);
+/* An owned graph goes with the stream. */
+hipError_t stream_set_capture(hipStream_t stream, hipGraph_t graph, bool owned);
 hipError_t stream_destroy(hipStream_t stream);
 hipError_t stream_check(hipStream_t stream);
 hipError_t stream_flags(hipStream_t stream, unsigned *flags);

@@ -9,6 +9,7 @@ struct stream {
     int device;
     uint64_t launches;
     hipGraph_t capture; /* the graph that is recorded, or NULL */
+    bool owns_capture;  /* nobody else has it yet */
 };
 
 struct event {
@@ -65,7 +66,7 @@ hipError_t stream_destroy(hipStream_t stream)
     if (object == NULL || vgpu_handle_get(&hip_handles, HANDLE_STREAM, (uintptr_t)stream) == NULL) {
         return hipErrorInvalidHandle;
     }
-    if (object->capture != NULL) {
+    if (object->capture != NULL && object->owns_capture) {
         graph_destroy(object->capture);
     }
     vgpu_handle_free(&hip_handles, (uintptr_t)stream);
@@ -127,7 +128,7 @@ hipGraph_t stream_capture(hipStream_t stream)
     return object == NULL ? NULL : object->capture;
 }
 
-hipError_t stream_set_capture(hipStream_t stream, hipGraph_t graph)
+hipError_t stream_set_capture(hipStream_t stream, hipGraph_t graph, bool owned)
 {
     struct stream *const object = find_stream(stream);
 
@@ -135,6 +136,7 @@ hipError_t stream_set_capture(hipStream_t stream, hipGraph_t graph)
         return hipErrorInvalidHandle;
     }
     object->capture = graph;
+    object->owns_capture = owned;
     return hipSuccess;
 }
 
