@@ -322,18 +322,24 @@ def test_fat_binary(guest: Guest) -> None:
 @pytest.mark.parametrize(
     ("data", "error", "told"),
     [
-        (bundle({"gfx1030": code_object(0x36)}), 209, "no code in it fits"),
-        (bundle({"gfx90a:xnack+": code_object(0x73F)}), 209, "no code in it fits"),
+        (bundle({"gfx1030": code_object(0x36)}), 209, "nothing in the offload bundle fits"),
+        (bundle({"gfx90a:xnack+": code_object(0x73F)}), 209, "nothing in the offload bundle fits"),
         (bundle({"gfx90a": code_object(0x36)}), 209, "does not fit"),
         (bundle({"gfx90a": b"no code"}), 200, "shorter than an ELF"),
-        (bundle({"gfx90a": code_object()})[:40], 209, "no code in it fits"),  # zeros follow
+        (
+            bundle({"gfx90a": code_object()})[:40],
+            209,
+            "nothing in the offload bundle fits",
+        ),  # zeros follow
         (b"CCOB" + bytes(100), 200, "compressed"),
-        (b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 8, 200, "entries"),
+        (b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 8, 200, "damaged"),
         (b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<QQQQ", 1, 0, 8, 1 << 60), 200, "damaged"),
         (
-            b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<QQQQ", 1, 1 << 60, 8, 11) + b"hip--gfx90a",
+            b"__CLANG_OFFLOAD_BUNDLE__"
+            + struct.pack("<QQQQ", 1, 1 << 29, 8, 21)
+            + b"hip-amdgcn-os--gfx90a",
             200,
-            "outside its bundle",
+            "damaged",
         ),
         (b"", 200, ""),
     ],

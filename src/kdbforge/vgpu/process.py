@@ -123,6 +123,10 @@ class VirtualGpu:
         return command_line, {**environment, **self.environment}
 
 
+def _packaged() -> Path:
+    return Path(str(importlib.resources.files("kdbforge.vgpu"))) / "lib"
+
+
 def _families(sonames: Sequence[str], replaced: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """The versions of each library that is replaced, by its name without one."""
     found: dict[str, dict[str, None]] = {}
@@ -142,7 +146,7 @@ def _link_libraries(
     its two versions number their actions differently; each has its own state in any case.
     """
     folder.mkdir(exist_ok=True)
-    packaged = Path(str(importlib.resources.files("kdbforge.vgpu"))) / "lib"
+    packaged = _packaged()
     links = []
     for name, versions in families.items():
         source = packaged / versions[0]

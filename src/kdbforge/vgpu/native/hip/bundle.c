@@ -3,160 +3,132 @@
 #include "code_object.h"
 #include "probe.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
-/* clang-offload-bundler, uncompressed, little endian:
- *   24 bytes magic | u64 number of entries | entries
- *   entry = u64 offset | u64 size | u64 length of ID | ID, such as "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-" */
+/* LLVM, "Clang Offload Bundler": the magic, a count, then for each entry offset, size, length of its ID, and the
+ * ID (hipv4-amdgcn-amd-amdhsa--gfx1030); numbers are u64, little endian. */
 static const char magic[] = "__CLANG_OFFLOAD_BUNDLE__";
 static const char compressed_magic[] = "CCOB";
-enum { MAGIC_SIZE = sizeof magic - 1, ENTRIES_MOST = 4096, ID_MOST = 256 };
+enum { MAGIC = sizeof magic - 1, MOST_ENTRIES = 256, MOST_ID = 256 };
+static const uint64_t largest_bundle = UINT64_C(1) << 30;
 
-struct bundle {
+struct reader {
     const unsigned char *image;
     uint64_t size;
-    struct probe probe; /* for an image of unknown size */
-    char *reason;
-    size_t reason_size;
+    struct probe probe; /* both only for images of unknown size: */
+    uint64_t readable;  /* how many bytes are known to be readable */
 };
 
-bool bundle_is(const void *image, size_t size)
+/* An image of unknown size goes on as far as its memory does without a gap. */
+static bool reaches(struct reader *reader, uint64_t end)
 {
-    return (size >= MAGIC_SIZE && memcmp(image, magic, MAGIC_SIZE) == 0) ||
-           (size >= sizeof compressed_magic - 1 &&
-            memcmp(image, compressed_magic, sizeof compressed_magic - 1) == 0);
-}
-
-__attribute__((format(printf, 2, 3))) static bool refuse(const struct bundle *bundle, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(bundle->reason, bundle->reason_size, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
-static const unsigned char *view(const struct bundle *bundle, uint64_t offset, uint64_t length)
-{
-    if (bundle->size == CODE_OBJECT_UNSIZED) {
-        return probe_range(&bundle->probe, bundle->image, offset, length) ? bundle->image + offset : NULL;
-    }
-    return offset <= bundle->size && length <= bundle->size - offset ? bundle->image + offset : NULL;
-}
-
-static bool number_at(const struct bundle *bundle, uint64_t *offset, uint64_t *number)
-{
-    const unsigned char *const bytes = view(bundle, *offset, 8);
-
-    if (bytes == NULL) {
-        return refuse(bundle, "an offload bundle is cut off");
-    }
-    *number = 0;
-    for (int i = 7; i >= 0; i--) {
-        *number = *number << 8 | bytes[i];
-    }
-    *offset += 8;
-    return true;
-}
-
-/* The target ID behind "hip-" or "hipv4-", a triple and "--"; NULL for the host's entry and others. */
-static const char *target_of(const char *id)
-{
-    const char *const dashes = strncmp(id, "hip", 3) == 0 ? strstr(id, "--") : NULL;
-
-    return dashes == NULL ? NULL : dashes + 2;
-}
-
-struct entry {
-    uint64_t offset, size;
-    char id[ID_MOST];
-};
-
-static bool read_entry(const struct bundle *bundle, uint64_t *at, struct entry *entry)
-{
-    const unsigned char *id = NULL;
-    uint64_t length = 0;
-
-    if (!number_at(bundle, at, &entry->offset) || !number_at(bundle, at, &entry->size) ||
-        !number_at(bundle, at, &length)) {
-        return false;
-    }
-    id = length < ID_MOST ? view(bundle, *at, length) : NULL;
-    if (id == NULL) {
-        return refuse(bundle, "the name of an offload bundle's entry is damaged");
-    }
-    memcpy(entry->id, id, length);
-    entry->id[length] = '\0';
-    *at += length;
-    return true;
-}
-
-/* The fitting entry with the longest name, which says most about the device. */
-static bool choose(const struct bundle *bundle, const char *device, struct entry *best)
-{
-    uint64_t at = MAGIC_SIZE, count = 0;
-    struct entry entry;
-
-    best->id[0] = '\0';
-    if (!number_at(bundle, &at, &count)) {
-        return false;
-    }
-    if (count > ENTRIES_MOST) {
-        return refuse(bundle, "an offload bundle with %llu entries", (unsigned long long)count);
-    }
-    for (uint64_t i = 0; i < count; i++) {
-        if (!read_entry(bundle, &at, &entry)) {
+    if (end > reader->readable) {
+        if (!probe_range(&reader->probe, reader->image, reader->readable, end - reader->readable)) {
             return false;
         }
-        const char *const target = target_of(entry.id);
-        if (target != NULL && entry.size > 0 && code_object_target_fits(target, device) &&
-            strlen(entry.id) > strlen(best->id)) {
-            *best = entry;
+        reader->readable = end;
+    }
+    return true;
+}
+
+static const unsigned char *view(struct reader *reader, uint64_t offset, uint64_t length)
+{
+    if (offset > largest_bundle || length > largest_bundle) {
+        return NULL;
+    }
+    if (reader->size != CODE_OBJECT_UNSIZED ? offset + length > reader->size : !reaches(reader, offset + length)) {
+        return NULL;
+    }
+    return reader->image + offset;
+}
+
+static bool read_number(struct reader *reader, uint64_t offset, uint64_t *number)
+{
+    const unsigned char *const bytes = view(reader, offset, 8);
+
+    *number = 0;
+    for (int i = 7; bytes != NULL && i >= 0; i--) {
+        *number = *number << 8 | bytes[i];
+    }
+    return bytes != NULL;
+}
+
+/* The target ID that ends an entry's ID. */
+static bool is_for(const char *id, const char *device)
+{
+    const char *const target = strstr(id, "-gfx");
+
+    return strstr(id, "amdgcn") != NULL && target != NULL && code_object_target_fits(target + 1, device);
+}
+
+static enum bundle_answer find(struct reader *reader, const char *device, uint64_t *offset, uint64_t *size)
+{
+    uint64_t count = 0, at = MAGIC + 8;
+
+    if (!read_number(reader, MAGIC, &count) || count > MOST_ENTRIES) {
+        return BUNDLE_DAMAGED;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t length = 0;
+        const unsigned char *text = NULL;
+        char id[MOST_ID + 1];
+
+        if (!read_number(reader, at, offset) || !read_number(reader, at + 8, size) ||
+            !read_number(reader, at + 16, &length) || length > MOST_ID ||
+            (text = view(reader, at + 24, length)) == NULL) {
+            return BUNDLE_DAMAGED;
+        }
+        memcpy(id, text, length);
+        id[length] = '\0';
+        at += 24 + length;
+        if (is_for(id, device)) {
+            return BUNDLE_FOUND;
         }
     }
-    return true;
+    return BUNDLE_FOREIGN;
 }
 
-static bool pick(const struct bundle *bundle, const char *device, const void **object, uint64_t *size)
+static enum bundle_answer open_bundle(struct reader *reader, const char *device, const void **image, uint64_t *size,
+                                      const char **reason)
 {
-    const unsigned char *bytes = NULL;
-    struct entry best;
+    uint64_t offset = 0, length = 0;
+    enum bundle_answer answer = BUNDLE_NONE;
+    const unsigned char *start = view(reader, 0, sizeof compressed_magic - 1);
 
-    if (view(bundle, 0, sizeof compressed_magic - 1) != NULL &&
-        memcmp(bundle->image, compressed_magic, sizeof compressed_magic - 1) == 0) {
-        return refuse(bundle, "a compressed offload bundle; build with --no-offload-compress");
+    if (start != NULL && memcmp(start, compressed_magic, sizeof compressed_magic - 1) == 0) {
+        *reason = "a compressed offload bundle, which is not read";
+        return BUNDLE_DAMAGED;
     }
-    if (!choose(bundle, device, &best)) {
-        return false;
+    start = view(reader, 0, MAGIC);
+    if (start == NULL || memcmp(start, magic, MAGIC) != 0) {
+        return BUNDLE_NONE;
     }
-    if (best.id[0] == '\0') {
-        *object = NULL;
-        return refuse(bundle, "no code in it fits a device that reports `%s`", device);
+    answer = find(reader, device, &offset, &length);
+    if (answer == BUNDLE_FOUND && view(reader, offset, length) == NULL) {
+        answer = BUNDLE_DAMAGED;
     }
-    bytes = view(bundle, best.offset, best.size);
-    if (bytes == NULL) {
-        return refuse(bundle, "the code for `%.64s` lies outside its bundle", best.id);
+    if (answer == BUNDLE_FOUND) {
+        *image = reader->image + offset;
+        *size = length;
     }
-    *object = bytes;
-    *size = best.size;
-    return true;
+    *reason = "the offload bundle is cut off or damaged";
+    return answer;
 }
 
-bool bundle_pick(const void *image, uint64_t image_size, const char *device, const void **object, uint64_t *size,
-                 char *reason, size_t reason_size)
+enum bundle_answer bundle_find(const void **image, uint64_t *size, const char *device, const char **reason)
 {
-    struct bundle bundle = {image, image_size, {{-1, -1}}, reason, reason_size};
-    bool good = false;
+    struct reader reader = {*image, *size, {{-1, -1}}, 0};
+    enum bundle_answer answer = BUNDLE_DAMAGED;
 
-    if (image_size == CODE_OBJECT_UNSIZED && !probe_open(&bundle.probe)) {
-        return refuse(&bundle, "no pipe to probe it with");
+    *reason = "no pipe to probe it with";
+    if (*size == CODE_OBJECT_UNSIZED && !probe_open(&reader.probe)) {
+        return answer;
     }
-    good = pick(&bundle, device, object, size);
-    if (image_size == CODE_OBJECT_UNSIZED) {
-        probe_close(&bundle.probe);
+    answer = open_bundle(&reader, device, image, size, reason);
+    if (reader.size == CODE_OBJECT_UNSIZED) {
+        probe_close(&reader.probe);
     }
-    return good;
+    return answer;
 }

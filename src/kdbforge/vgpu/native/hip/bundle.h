@@ -1,18 +1,17 @@
-/* Clang's offload bundles: one code object per target, as fat binaries and `--genco` files hold them. */
+/* Find the code object for a device in a clang offload bundle. The bytes are hostile. */
 #ifndef KDBFORGE_VGPU_BUNDLE_H
 #define KDBFORGE_VGPU_BUNDLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-/* Does a bundle begin at image, of which `size` bytes can be read at least? */
-bool bundle_is(const void *image, size_t size);
+enum bundle_answer {
+    BUNDLE_NONE,    /* the image is no bundle */
+    BUNDLE_FOUND,   /* image and size are those of the code object now */
+    BUNDLE_DAMAGED, /* or of a kind that is not read: reason says which */
+    BUNDLE_FOREIGN, /* nothing in it is for this device */
+};
 
-/* Find the code object for a device that reports this target ID. The image's size may be CODE_OBJECT_UNSIZED.
- * False with a reason (never longer than reason_size): if there is none, *object is NULL; if the bundle is damaged,
- * it is what it was. */
-bool bundle_pick(const void *image, uint64_t image_size, const char *device, const void **object, uint64_t *size,
-                 char *reason, size_t reason_size);
+/* size may be CODE_OBJECT_UNSIZED: then memory is probed before it is read. */
+enum bundle_answer bundle_find(const void **image, uint64_t *size, const char *device, const char **reason);
 
 #endif

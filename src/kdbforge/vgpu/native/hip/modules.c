@@ -89,21 +89,24 @@ static hipError_t read_code(struct module *module, const void *image, uint64_t s
     return journal_marker(image, length);
 }
 
+/* The code for this device: what an offload bundle holds for it, or the image itself. */
 static hipError_t read_image(struct module *module, const void *image, uint64_t size)
 {
-    const size_t limit = size == CODE_OBJECT_UNSIZED ? probe_prefix(image, VGPU_MARKER_MOST) : (size_t)size;
-    const void *object = image; /* NULL where a bundle is sound, but has no code for this device */
-    char reason[160];
+    const char *const device = device_profile(device_current())->gcn_arch_name;
+    const char *damage = NULL;
 
-    if (!bundle_is(image, limit)) {
-        return read_code(module, image, size);
+    switch (bundle_find(&image, &size, device, &damage)) {
+    case BUNDLE_DAMAGED:
+        vgpu_report("module refused: %s", damage);
+        return hipErrorInvalidImage;
+    case BUNDLE_FOREIGN:
+        vgpu_report("module refused: nothing in the offload bundle fits a device that reports `%s`", device);
+        return hipErrorNoBinaryForGpu;
+    case BUNDLE_FOUND:
+    case BUNDLE_NONE:
+        break;
     }
-    if (!bundle_pick(image, size, device_profile(device_current())->gcn_arch_name, &object, &size, reason,
-                     sizeof reason)) {
-        vgpu_report("module refused: %s", reason);
-        return object == NULL ? hipErrorNoBinaryForGpu : hipErrorInvalidImage;
-    }
-    return read_code(module, object, size);
+    return read_code(module, image, size);
 }
 
 static void free_module(struct module *module)
