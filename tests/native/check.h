@@ -95,7 +95,7 @@ int hipModuleLaunchCooperativeKernel(handle function, unsigned gx, unsigned gy, 
 int hipExtModuleLaunchKernel(handle function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t lx, uint32_t ly,
                              uint32_t lz, size_t shared, handle stream, void **arguments, void **extra,
                              handle start, handle stop, uint32_t flags);
-int hipGraphCreate(handle *graph, unsigned flags);
+int hipTexRefGetFlags(unsigned *flags, const void *texture);
 const char *hipApiName(uint32_t id);
 int hipProfilerStart(void);
 float __gnu_h2f_ieee(unsigned short half);

@@ -164,11 +164,11 @@ static void check_events(void)
 
 static void check_unsupported(void)
 {
-    handle graph = NULL;
+    unsigned flags = 0;
     const uint64_t before = kdbforge_vgpu_calls();
 
-    CHECK_IS(NOT_SUPPORTED, hipGraphCreate(&graph, 0));
-    CHECK_IS(NOT_SUPPORTED, hipGraphCreate(&graph, 0));
+    CHECK_IS(NOT_SUPPORTED, hipTexRefGetFlags(&flags, NULL));
+    CHECK_IS(NOT_SUPPORTED, hipTexRefGetFlags(&flags, NULL));
     CHECK_IS(NOT_SUPPORTED, hipGetLastError());
     CHECK(hipApiName(1) == NULL);
     CHECK_IS(SUCCESS, hipProfilerStart());

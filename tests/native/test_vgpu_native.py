@@ -69,6 +69,7 @@ def programs(libraries: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             *("-std=gnu11", "-Wall", "-Wextra", "-Werror", *SANITIZE),
             *("-o", folder / source.stem, source, f"-L{libraries}", "-pthread"),
             *("-l:libamdhip64.so.7", "-l:libamd_comgr.so.3", "-l:librocblas.so.5"),
+            "-l:libhipblaslt.so.1",
         )
     return folder
 
@@ -215,7 +216,7 @@ def test_exports_are_the_list(libraries: Path, library: str, symbols: str) -> No
 
 def test_files_are_named_by_soname(libraries: Path) -> None:
     files = sorted(libraries.iterdir())
-    assert len(files) == 9
+    assert len(files) == 11
     for file in files:
         assert not file.is_symlink()
         dynamic = subprocess.check_output([tool("readelf"), "-d", str(file)], text=True)
@@ -227,7 +228,7 @@ def test_plain_build_needs_only_an_old_libc(tmp_path: Path) -> None:
     run(tool("cmake"), "--build", tmp_path / "build", "--parallel", "2")
     run(tool("cmake"), "--install", tmp_path / "build", "--prefix", tmp_path / "wheel")
     files = sorted((tmp_path / "wheel" / "kdbforge" / "vgpu" / "lib").iterdir())
-    assert len(files) == 9
+    assert len(files) == 11
     for file in files:
         imports = subprocess.check_output(
             [tool("nm"), "-D", "--undefined-only", str(file)], text=True
@@ -245,7 +246,8 @@ def test_plain_build_needs_only_an_old_libc(tmp_path: Path) -> None:
 def test_device(guest: Guest) -> None:
     done = guest.run("device")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("`hipGraphCreate`") == 1
+    told = [line for line in done.stderr.splitlines() if "hipTexRefGetFlags" in line]
+    assert [line.partition("GPU")[2] for line in told] == ["", "; calls: 2"]
     assert "attribute 4711" in done.stderr
     process, *rest = guest.entries()
     assert process[0] == 1
@@ -253,16 +255,101 @@ def test_device(guest: Guest) -> None:
     assert re.fullmatch(rb"[0-9a-f]{16}", nonce)
     assert (mode, arch) == (b"capture", b"gfx90a:sramecc+:xnack-")
     assert rest == [
-        (7, [nonce, b"hipGraphCreate"]),
+        (7, [nonce, b"hipTexRefGetFlags"]),
         (7, [nonce, b"hipApiName"]),
         (4, [nonce, b"a mark"]),
+        (7, [nonce, b"hipApiName", b"1"]),
+        (7, [nonce, b"hipTexRefGetFlags", b"2"]),
     ]
+
+
+def test_several_devices(guest: Guest) -> None:
+    second = {"gcn_arch_name": "gfx1030", "num_cu": "40", "wave_size": "32", "product_name": "Two"}
+    text = guest.profile.read_text()
+    guest.write_profile({**second, "memory_bytes": str(1 << 20)})
+    guest.profile.write_text(text + "\n" + guest.profile.read_text())
+    guest.succeed("devices")
+
+
+@pytest.mark.parametrize("text", ["{0}\n\n{0}", "{0}\n", "\n{0}", "\n".join(["{0}"] * 17)])
+def test_bad_list_of_devices(guest: Guest, text: str) -> None:
+    guest.profile.write_text(text.format(guest.profile.read_text()))
+    done = guest.run("environment")
+    assert done.stdout == "3 1"
+    assert ("17" in str(text.count("{0}"))) == ("more than 16 devices" in done.stderr)
 
 
 @pytest.mark.parametrize("mode", ["reserve", "backed"])
 def test_memory(guest: Guest, mode: str) -> None:
     guest.write_profile({"memory_bytes": str(64 << 20)})
     guest.succeed("memory", mode, MEMORY=mode)
+
+
+def test_graphs(guest: Guest) -> None:
+    guest.succeed("graphs")
+
+
+@pytest.mark.parametrize("mode", ["reserve", "backed"])
+def test_copies(guest: Guest, mode: str) -> None:
+    guest.succeed("copies", mode, MEMORY=mode)
+
+
+def test_hipblaslt(guest: Guest) -> None:
+    guest.succeed("hipblaslt")
+
+
+def bundle(entries: Mapping[str, bytes]) -> bytes:
+    """Put code objects together as clang-offload-bundler does."""
+    names = {b"host-x86_64-unknown-linux-gnu--": b""}
+    names |= {f"hipv4-amdgcn-amd-amdhsa--{name}".encode(): data for name, data in entries.items()}
+    at = 32 + sum(24 + len(name) for name in names)
+    header, body = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(names)), b""
+    for name, data in names.items():
+        header += struct.pack("<QQQ", at + len(body), len(data), len(name)) + name
+        body += data
+    return header + body
+
+
+def test_fat_binary(guest: Guest) -> None:
+    file = guest.folder / "bundle"
+    fits = code_object(0x53F)
+    file.write_bytes(bundle({"gfx1030": code_object(0x36), "gfx90a": fits}))
+    guest.succeed("programs", "use", file, MEMORY="backed", COMPILE="forbid")
+    loads = [fields[1:] for fields in guest.of_type(5)]
+    assert loads == [[b"object", str(len(fits)).encode(), b"gfx90a"]] * 2  # once for all launches
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "told"),
+    [
+        (bundle({"gfx1030": code_object(0x36)}), 209, "nothing in the offload bundle fits"),
+        (bundle({"gfx90a:xnack+": code_object(0x73F)}), 209, "nothing in the offload bundle fits"),
+        (bundle({"gfx90a": code_object(0x36)}), 209, "does not fit"),
+        (bundle({"gfx90a": b"no code"}), 200, "shorter than an ELF"),
+        (
+            bundle({"gfx90a": code_object()})[:40],
+            209,
+            "nothing in the offload bundle fits",
+        ),  # zeros follow
+        (b"CCOB" + bytes(100), 200, "compressed"),
+        (b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 8, 200, "damaged"),
+        (b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<QQQQ", 1, 0, 8, 1 << 60), 200, "damaged"),
+        (
+            b"__CLANG_OFFLOAD_BUNDLE__"
+            + struct.pack("<QQQQ", 1, 1 << 29, 8, 21)
+            + b"hip-amdgcn-os--gfx90a",
+            200,
+            "damaged",
+        ),
+        (b"", 200, ""),
+    ],
+)
+def test_bad_fat_binary(guest: Guest, data: bytes, error: int, told: str) -> None:
+    file = guest.folder / "bundle"
+    file.write_bytes(data or b"\0")
+    done = guest.run("programs", "error", file)
+    assert (done.returncode, done.stdout) == (0, f"{error}\n"), done.stderr
+    assert told in done.stderr
 
 
 def test_module(guest: Guest) -> None:
@@ -435,7 +522,8 @@ def test_capture(guest: Guest) -> None:
     link += [b"7", b"", b"action:1:7:0", b"7", b"", b"action:1:7:1"]
     again = [nonce, b"3", b"6", *common, b"0", *options, b"1", b"7", b"copy.o", b"action:2:8:0"]
     assert guest.of_type(3) == [compile_, generate, link, again]
-    assert guest.of_type(7) == [[nonce, b"amd_comgr_get_isa_count"]]
+    name = b"amd_comgr_get_isa_count"
+    assert guest.of_type(7) == [[nonce, name], [nonce, name, b"2"]]
 
 
 def test_blobs_come_before_their_action(guest: Guest) -> None:

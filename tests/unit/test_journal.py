@@ -66,6 +66,12 @@ def test_job_holds_the_whole_chain_of_actions(tmp_path: Path) -> None:
     assert capture.blobs == {source: SOURCE, header: HEADER}
 
 
+def test_unsupported_calls_of_all_processes_are_summed(tmp_path: Path) -> None:
+    first, last = entry(7, NONCE, "hipA"), entry(7, NONCE, "hipA", "4")
+    other = entry(7, NONCE[::-1], "hipA") + entry(7, NONCE[::-1], "hipB")  # it crashed
+    assert read(tmp_path, first + other + last).unsupported == {"hipA": 5, "hipB": 1}
+
+
 def test_events_carry_the_mark_before_them(tmp_path: Path) -> None:
     capture = read(tmp_path, b"".join(JOURNAL))
     assert [(load.mark, load.marker) for load in capture.loads] == [
@@ -74,7 +80,7 @@ def test_events_carry_the_mark_before_them(tmp_path: Path) -> None:
     assert capture.forbidden[0].kernel_file == "k.cl"
     assert capture.forbidden[0].mark == "problem 0 find"
     assert capture.forbidden[0].options == ("-O3",)
-    assert capture.unsupported == ["hipGraphLaunch"]
+    assert capture.unsupported == {"hipGraphLaunch": 1}
     assert capture.processes == 1
 
 

@@ -66,6 +66,10 @@ COMMANDS = {
         "kdbforge.cli.flow:prove",
         "Replay problems with databases installed and the compiler forbidden.",
     ),
+    "run": (
+        "kdbforge.cli.run:run",
+        "Run a program on virtual GPUs: no kernel runs, and nothing else is different.",
+    ),
     "sign": (
         "kdbforge.cli.package:sign",
         "Sign databases: each FILE is a database, its manifest, or a folder of them.",

@@ -30,7 +30,7 @@ from kdbforge.toolchain.fingerprint import affects_output, combine, file_digest,
 __all__ = ["REPLACED", "probe"]
 
 # Libraries that the virtual GPU replaces in every process, so that they need not be there.
-REPLACED = ("libamdhip64", "librocblas", "librocrand")
+REPLACED = ("libamdhip64", "librocblas", "librocrand", "libhipblaslt")
 # What it may replace: libamd_comgr while compiles are captured. libhiprtc is named for information.
 _REPLACEABLE = (*REPLACED, "libamd_comgr", "libhiprtc")
 

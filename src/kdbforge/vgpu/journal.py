@@ -57,7 +57,7 @@ class Capture:
     blobs: dict[str, bytes] = field(default_factory=dict)  # by SHA-256
     loads: list[Load] = field(default_factory=list)
     forbidden: list[Forbidden] = field(default_factory=list)
-    unsupported: list[str] = field(default_factory=list)
+    unsupported: dict[str, int] = field(default_factory=dict)  # calls, by function
     processes: int = 0
     _actions: dict[tuple[str, int], _RawAction | Command] = field(default_factory=dict)
     _jobs: dict[str, Job] = field(default_factory=dict)  # by marker
@@ -166,7 +166,9 @@ class _Reader:
             options = tuple(text[6 : 6 + int(text[5])])
             capture.forbidden.append(Forbidden(self._mark, text[4], text[3], options))
         elif kind == UNSUPPORTED:
-            capture.unsupported.append(text[1])
+            # Told at the first call, and with the number of calls by a process that ends well.
+            more = int(text[2]) - 1 if len(text) > 2 else 1
+            capture.unsupported[text[1]] = capture.unsupported.get(text[1], 0) + more
         elif kind == COMMAND:
             self._command(text)
         else:

@@ -1,4 +1,4 @@
-"""How a Python script is started on a toolchain's libraries: arguments and environment.
+"""How a program is started on a toolchain's libraries: arguments and environment.
 
 Pure: nothing is started here, and nothing of the caller's environment gets in.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from kdbforge.errors import HostError
 from kdbforge.model.toolchain import Toolchain
 
-__all__ = ["command"]
+__all__ = ["command", "compiler_environment", "program_command"]
 
 
 def command(
@@ -36,28 +36,55 @@ def command(
     HostError
         If a folder's name has a character that the dynamic loader takes for a separator.
     """
-    library_path = _join((*extra_library_path, *toolchain.library_path), ":;")
-    preloaded = _join(preload, ": ")
     # -s, -P, -B: no packages of the user, none beside the script, and no .pyc written there.
     python = [str(toolchain.python), "-s", "-P", "-B", str(script), *args]
-    environment = _environment(toolchain)
-    if toolchain.loader is None:
+    argv, environment = program_command(
+        toolchain, python, preload=preload, extra_library_path=extra_library_path
+    )
+    return argv, {**_environment(toolchain), **environment}
+
+
+def program_command(
+    toolchain: Toolchain,
+    argv: Sequence[str],
+    *,
+    preload: Sequence[Path] = (),
+    extra_library_path: Sequence[Path] = (),
+    by_host: bool = False,
+) -> tuple[list[str], dict[str, str]]:
+    """Argument list that runs any program on the toolchain's libraries, and what it must see.
+
+    Parameters
+    ----------
+    by_host
+        The host's loader starts the program, although the toolchain has one of its own; then
+        none of the toolchain's libraries, made for another C library, may be in its way.
+
+    Raises
+    ------
+    HostError
+        As `command`.
+    """
+    own = () if by_host and toolchain.loader is not None else toolchain.library_path
+    library_path = _join((*extra_library_path, *own), ":;")
+    preloaded = _join(preload, ": ")
+    if by_host or toolchain.loader is None:
+        environment = {}
         if library_path:
             environment["LD_LIBRARY_PATH"] = library_path
         if preloaded:
             environment["LD_PRELOAD"] = preloaded
-        return python, environment
+        return list(argv), environment
     # The host's /etc/ld.so.cache names libraries of another libc.
     loader = [str(toolchain.loader), "--inhibit-cache", "--library-path", library_path]
     if preloaded:
         loader += ["--preload", preloaded]
-    return [*loader, *python], environment
+    return [*loader, *argv], {}
 
 
-def _environment(toolchain: Toolchain) -> dict[str, str]:
-    environment = {"LC_ALL": "C"}
-    if toolchain.python_home is not None:
-        environment["PYTHONHOME"] = str(toolchain.python_home)
+def compiler_environment(toolchain: Toolchain) -> dict[str, str]:
+    """Where the compiler finds the headers that kernels include."""
+    environment = {}
     if toolchain.include_path:
         environment["CPATH"] = _join(toolchain.include_path, ":")
     if toolchain.cxx_include_path:
@@ -66,6 +93,13 @@ def _environment(toolchain: Toolchain) -> dict[str, str]:
         folders = (*toolchain.cxx_include_path, *toolchain.include_path)
         environment["CPLUS_INCLUDE_PATH"] = _join(folders, ":")
     return environment
+
+
+def _environment(toolchain: Toolchain) -> dict[str, str]:
+    environment = {"LC_ALL": "C"}
+    if toolchain.python_home is not None:
+        environment["PYTHONHOME"] = str(toolchain.python_home)
+    return {**environment, **compiler_environment(toolchain)}
 
 
 def _join(paths: Sequence[Path], forbidden: str) -> str:

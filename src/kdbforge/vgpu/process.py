@@ -6,7 +6,7 @@ Which libraries are replaced follows from the compilation mode; nothing of the h
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -15,13 +15,13 @@ from kdbforge.errors import ToolchainError, VirtualGpuError
 from kdbforge.model.device import Gpu
 from kdbforge.model.toolchain import Toolchain
 from kdbforge.vgpu.clang import write_script
-from kdbforge.vgpu.launch import command
+from kdbforge.vgpu.launch import command, program_command
 from kdbforge.vgpu.profiles import profile_text
 
 __all__ = ["CompileMode", "MemoryMode", "VirtualGpu"]
 
 #: Libraries that are replaced whatever the mode, by the start of their SONAME.
-_ALWAYS = ("libamdhip64.so", "librocblas.so", "librocrand.so")
+_ALWAYS = ("libamdhip64.so", "librocblas.so", "librocrand.so", "libhipblaslt.so")
 _COMPILER = "libamd_comgr.so"
 #: Takes the calls by which a libMIOpen without COMGR runs its compiler.
 _POPEN = "libkdbforge_popen.so"
@@ -61,17 +61,23 @@ class VirtualGpu:
         folder: Path,
         *,
         memory: MemoryMode = MemoryMode.RESERVE,
+        more_gpus: Sequence[Gpu] = (),
+        sonames: Sequence[str] = (),
     ) -> VirtualGpu:
         """Write the profile and link the replacement libraries into `folder`.
+
+        HIP numbers the devices from 0: `gpu`, then `more_gpus`. `sonames` are the libraries that
+        the process needs, by default those of libMIOpen; the first version of each is taken.
 
         Raises
         ------
         ToolchainError
-            If libMIOpen needs a version of a library for which there is no replacement.
+            If there is no replacement of the version that the process needs.
         """
         folder.mkdir(parents=True, exist_ok=True)
         profile = folder / "profile"
-        profile.write_text(profile_text(gpu), encoding="utf-8")
+        devices = "\n".join(map(profile_text, (gpu, *more_gpus)))
+        profile.write_text(devices, encoding="utf-8")
         environment = {
             "KDBFORGE_VGPU_PROFILE": str(profile),
             "KDBFORGE_VGPU_JOURNAL": str(folder / "journal"),
@@ -80,7 +86,8 @@ class VirtualGpu:
             "KDBFORGE_VGPU_MEMORY": memory.value,
         }
         replaced = (*_ALWAYS, *(() if mode is CompileMode.PASS else (_COMPILER,)))
-        libraries = _link_libraries(toolchain, folder / "lib", replaced)
+        families = _families(sonames or toolchain.sonames, replaced)
+        libraries = _link_libraries(families, folder / "lib", toolchain.libmiopen)
         if toolchain.clang is not None:
             libraries = (*libraries, _link(_packaged() / _POPEN, folder / "lib" / _POPEN))
             write_script(toolchain, folder / "compiler")
@@ -106,32 +113,64 @@ class VirtualGpu:
         )
         return argv, {**environment, **self.environment}
 
+    def program_command(
+        self, argv: Sequence[str], *, library_path: Sequence[Path] = (), by_host: bool = False
+    ) -> tuple[list[str], dict[str, str]]:
+        """Argument list that runs any program on this GPU, and what its environment must hold.
+
+        `library_path` is searched before the toolchain's own.
+        """
+        command_line, environment = program_command(
+            self.toolchain,
+            argv,
+            preload=self.libraries,
+            extra_library_path=(self.folder / "lib", *library_path),
+            by_host=by_host,
+        )
+        return command_line, {**environment, **self.environment}
+
 
 def _packaged() -> Path:
     return Path(str(importlib.resources.files("kdbforge.vgpu"))) / "lib"
 
 
+def _families(sonames: Sequence[str], replaced: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The versions of each library that is replaced, by its name without one."""
+    found: dict[str, dict[str, None]] = {}
+    for soname in sonames:
+        if soname.startswith(replaced):
+            found.setdefault(soname.partition(".so")[0], {})[soname] = None
+    return {name: tuple(versions) for name, versions in found.items()}
+
+
 def _link_libraries(
-    toolchain: Toolchain, folder: Path, replaced: tuple[str, ...]
+    families: Mapping[str, tuple[str, ...]], folder: Path, libmiopen: Path
 ) -> tuple[Path, ...]:
-    """Link each replacement under the name that libMIOpen asks for; return those links."""
+    """Link each replacement under the names that are asked for; return one link of each.
+
+    All versions of a library are one file, which the loader loads only once: a process whose
+    parts were built for ROCm 6 and 7 must not hold two virtual GPUs. COMGR is another matter, as
+    its two versions number their actions differently; each has its own state in any case.
+    """
     folder.mkdir(exist_ok=True)
     packaged = _packaged()
     links = []
-    for soname in toolchain.sonames:
-        if not soname.startswith(replaced):
-            continue
-        source = packaged / soname
+    for name, versions in families.items():
+        source = packaged / versions[0]
         if not source.exists():
             raise ToolchainError(
-                f"There is no virtual `{soname}`, which `{toolchain.libmiopen}` needs",
+                f"There is no virtual `{versions[0]}`, which the program or `{libmiopen}` needs",
                 hint=f"known are: {', '.join(sorted(p.name for p in packaged.glob('lib*')))}",
             )
-        links.append(_link(source, folder / soname))
+        for soname in versions:
+            own = packaged / soname if soname.startswith(_COMPILER) else source
+            link = _link(own, folder / soname)
+            if soname == versions[0]:
+                links.append(link)
         # hiprtc opens HIP under its unversioned name (dlopen of libamdhip64.so).
-        _link(source, folder / f"{soname.split('.so')[0]}.so")
+        _link(source, folder / f"{name}.so")
     if not any(link.name.startswith(_ALWAYS[0]) for link in links):
-        raise VirtualGpuError(f"`{toolchain.libmiopen}` does not use libamdhip64")
+        raise VirtualGpuError(f"`{libmiopen}` does not use libamdhip64")
     return tuple(links)
 
 

@@ -1,20 +1,16 @@
 /* The entry points that nobody wrote by hand, made from the list of symbols. */
 #include "state.h"
 
-#include "../common/journal.h"
 #include "../common/report.h"
-
-#include <stdatomic.h>
+#include "../common/unsupported.h"
 
 #define DEFINE_implemented(name)
 #define DEFINE_unsupported(name)                              \
     VGPU_EXPORT amd_comgr_status_t name(void);                \
     VGPU_EXPORT amd_comgr_status_t name(void)                 \
     {                                                         \
-        static atomic_flag told = ATOMIC_FLAG_INIT;           \
-        if (!atomic_flag_test_and_set(&told)) {               \
-            vgpu_journal_unsupported(#name);                  \
-        }                                                     \
+        static struct vgpu_unsupported function = {#name, 0, 0, NULL}; \
+        vgpu_unsupported_call(&function);                     \
         return AMD_COMGR_STATUS_ERROR;                        \
     }
 

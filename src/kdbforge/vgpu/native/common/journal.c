@@ -209,7 +209,7 @@ static bool introduce(const struct vgpu_settings *settings)
     begin(&entry, VGPU_ENTRY_PROCESS);
     vgpu_entry_number(&entry, (uint64_t)getpid());
     vgpu_entry_text(&entry, vgpu_compile_mode_name(settings->compile));
-    vgpu_entry_text(&entry, settings->profile.gcn_arch_name);
+    vgpu_entry_text(&entry, settings->profiles[0].gcn_arch_name);
     return commit(&entry);
 }
 
@@ -238,14 +238,21 @@ void vgpu_journal_nonce(char nonce[VGPU_NONCE_LENGTH + 1])
     drop_lock();
 }
 
-void vgpu_journal_unsupported(const char *function)
+void vgpu_journal_unsupported(const char *function, uint64_t calls)
 {
     struct vgpu_entry entry;
 
-    vgpu_report("`%s` is not supported by the virtual GPU", function);
+    if (calls == 0) {
+        vgpu_report("`%s` is not supported by the virtual GPU", function);
+    } else {
+        vgpu_report("`%s` is not supported by the virtual GPU; calls: %" PRIu64, function, calls);
+    }
     if (vgpu_journal_ready()) {
         vgpu_entry_begin(&entry, VGPU_ENTRY_UNSUPPORTED);
         vgpu_entry_text(&entry, function);
+        if (calls != 0) {
+            vgpu_entry_number(&entry, calls);
+        }
         vgpu_entry_commit(&entry);
     }
 }

@@ -52,8 +52,8 @@ void vgpu_entry_discard(struct vgpu_entry *entry);
 /* Write the entry with one write() and free it; false if it is not wholly in the file. */
 bool vgpu_entry_commit(struct vgpu_entry *entry);
 
-/* Print an unsupported function's name and put it into the journal. */
-void vgpu_journal_unsupported(const char *function);
+/* Print an unsupported function's name and put it into the journal; with its calls, unless they are 0. */
+void vgpu_journal_unsupported(const char *function, uint64_t calls);
 
 /* CRC-32 as in zlib. */
 uint32_t vgpu_crc32(const unsigned char *bytes, size_t length);

@@ -17,7 +17,7 @@ static const char *const memory_names[] = {"reserve", "backed", NULL};
 
 enum field_type { FIELD_TARGET, FIELD_TEXT, FIELD_NUMBER };
 
-/* The keys of a profile file, each wanted once. Numbers that HIP hands out as an int must fit one. */
+/* The keys of a profile file, each wanted once for every device. Numbers that HIP hands out as an int must fit one. */
 static const struct field {
     const char *key;
     enum field_type type;
@@ -144,27 +144,9 @@ static bool read_line(const char *path, char *line, struct vgpu_profile *profile
     return false;
 }
 
-static bool read_lines(const char *path, FILE *file, struct vgpu_profile *profile)
+/* A device is complete: is every key there? */
+static bool end_device(const char *path, const bool *seen)
 {
-    char line[512];
-    bool seen[FIELD_COUNT] = {false};
-
-    while (fgets(line, sizeof line, file) != NULL) {
-        const size_t length = strcspn(line, "\n");
-
-        if (line[length] == '\0' && !feof(file)) {
-            vgpu_report("KDBFORGE_VGPU_PROFILE=%s: line too long, or with a NUL byte", path);
-            return false;
-        }
-        line[length] = '\0';
-        if (!read_line(path, line, profile, seen)) {
-            return false;
-        }
-    }
-    if (ferror(file)) {
-        vgpu_report("KDBFORGE_VGPU_PROFILE=%s: cannot be read", path);
-        return false;
-    }
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         if (!seen[i]) {
             vgpu_report("KDBFORGE_VGPU_PROFILE=%s: key `%s` is missing", path, fields[i].key);
@@ -172,6 +154,51 @@ static bool read_lines(const char *path, FILE *file, struct vgpu_profile *profil
         }
     }
     return true;
+}
+
+/* Take the end of a line away; false if it has none, but at the end of the file, or a NUL byte. */
+static bool end_line(const char *path, FILE *file, char *line)
+{
+    const size_t length = strcspn(line, "\n");
+
+    if (line[length] == '\0' && !feof(file)) {
+        vgpu_report("KDBFORGE_VGPU_PROFILE=%s: line too long, or with a NUL byte", path);
+        return false;
+    }
+    line[length] = '\0';
+    return true;
+}
+
+/* One device after the other, with an empty line between two. */
+static bool read_lines(const char *path, FILE *file, struct vgpu_settings *settings)
+{
+    char line[512];
+    bool seen[FIELD_COUNT] = {false};
+    int device = 0;
+
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (!end_line(path, file, line)) {
+            return false;
+        }
+        if (*line == '\0') {
+            if (!end_device(path, seen)) {
+                return false;
+            }
+            if (++device == VGPU_DEVICES_MOST) {
+                vgpu_report("KDBFORGE_VGPU_PROFILE=%s: more than %d devices", path, VGPU_DEVICES_MOST);
+                return false;
+            }
+            memset(seen, 0, sizeof seen);
+        } else if (!read_line(path, line, &settings->profiles[device], seen)) {
+            return false;
+        }
+    }
+    if (ferror(file)) {
+        vgpu_report("KDBFORGE_VGPU_PROFILE=%s: cannot be read", path);
+        return false;
+    }
+    settings->device_count = device + 1;
+    return end_device(path, seen);
 }
 
 static const char *require(const char *name)
@@ -205,7 +232,7 @@ static bool choose(const char *name, const char *const *choices, int *choice)
     return false;
 }
 
-static bool read_profile(struct vgpu_profile *profile)
+static bool read_profiles(struct vgpu_settings *settings)
 {
     const char *const path = require("KDBFORGE_VGPU_PROFILE");
     FILE *file = NULL;
@@ -219,7 +246,7 @@ static bool read_profile(struct vgpu_profile *profile)
         vgpu_report("KDBFORGE_VGPU_PROFILE=%s: cannot be opened", path);
         return false;
     }
-    good = read_lines(path, file, profile);
+    good = read_lines(path, file, settings);
     fclose(file);
     return good;
 }
@@ -242,7 +269,7 @@ static bool read_settings(struct vgpu_settings *settings)
     settings->compile = (enum vgpu_compile_mode)compile;
     settings->launch = (enum vgpu_launch_mode)launch;
     settings->memory = (enum vgpu_memory_mode)memory;
-    return read_profile(&settings->profile);
+    return read_profiles(settings);
 }
 
 const struct vgpu_settings *vgpu_settings(void)

@@ -1,4 +1,4 @@
-/* What the environment asks of the virtual GPU: the device profile and the modes.
+/* What the environment asks of the virtual GPUs: the device profiles and the modes.
  * Read once per process; there are no defaults. */
 #ifndef KDBFORGE_VGPU_SETTINGS_H
 #define KDBFORGE_VGPU_SETTINGS_H
@@ -23,8 +23,11 @@ struct vgpu_profile {
     uint64_t memory_clock_khz;
 };
 
+enum { VGPU_DEVICES_MOST = 16 };
+
 struct vgpu_settings {
-    struct vgpu_profile profile;
+    struct vgpu_profile profiles[VGPU_DEVICES_MOST]; /* by device number */
+    int device_count;
     enum vgpu_compile_mode compile;
     enum vgpu_launch_mode launch;
     enum vgpu_memory_mode memory;

@@ -6,6 +6,7 @@
 #include "../common/journal.h"
 #include "../common/locks.h"
 #include "../common/report.h"
+#include "../common/unsupported.h"
 #include "../common/settings.h"
 
 #include <errno.h>
@@ -108,6 +109,7 @@ static FILE *open_child(const struct command *command)
 
 static FILE *compile(const char *text, const char *type)
 {
+    static struct vgpu_unsupported function = {"popen", 0, 0, NULL};
     struct command command;
     char reason[256] = "it is read from, not written to";
     FILE *stream = NULL;
@@ -118,7 +120,7 @@ static FILE *compile(const char *text, const char *type)
     }
     if (strcmp(type, "w") != 0 || !command_read(&command, text, reason, sizeof reason)) {
         vgpu_report("libMIOpen runs a command of unknown form: %s: `%s`", reason, text);
-        vgpu_journal_unsupported("popen");
+        vgpu_unsupported_call(&function);
         return NULL;
     }
     stream = open_child(&command);

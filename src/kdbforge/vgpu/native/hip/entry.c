@@ -25,6 +25,16 @@ hipError_t hip_result(hipError_t error)
     return error;
 }
 
+void hip_lock(void)
+{
+    take_lock();
+}
+
+void hip_unlock(void)
+{
+    drop_lock();
+}
+
 hipError_t hip_enter(void)
 {
     atomic_fetch_add(&calls, 1);
@@ -39,6 +49,18 @@ hipError_t hip_leave(hipError_t error)
 {
     drop_lock();
     return hip_result(error);
+}
+
+hipError_t hip_publish(void **handle, enum handle_kind kind, void *object)
+{
+    const uint64_t value = object == NULL ? 0 : vgpu_handle_new(&hip_handles, (uint8_t)kind, object);
+
+    if (value == 0) {
+        free(object);
+        return hipErrorOutOfMemory;
+    }
+    *handle = (void *)(uintptr_t)value;
+    return hipSuccess;
 }
 
 const struct vgpu_settings *hip_settings(void)
@@ -91,14 +113,9 @@ VGPU_EXPORT void kdbforge_vgpu_mark(const char *text)
     }
 }
 
-/* Every symbol that is not written by hand is made here from the list. */
-
-hipError_t hip_unsupported(atomic_flag *told, const char *name);
-hipError_t hip_unsupported(atomic_flag *told, const char *name)
+hipError_t hip_unsupported(struct vgpu_unsupported *function)
 {
     atomic_fetch_add(&calls, 1);
-    if (!atomic_flag_test_and_set(told)) {
-        vgpu_journal_unsupported(name);
-    }
+    vgpu_unsupported_call(function);
     return hip_result(hipErrorNotSupported);
 }

@@ -41,22 +41,22 @@ VGPU_EXPORT hipError_t hipRuntimeGetVersion(int *value)
 
 VGPU_EXPORT hipError_t hipGetDeviceCount(int *count)
 {
-    HIP_CALL(put_int(count, 1));
+    HIP_CALL(put_int(count, hip_settings()->device_count));
 }
 
 VGPU_EXPORT hipError_t hipGetDevice(int *device)
 {
-    HIP_CALL(put_int(device, 0));
+    HIP_CALL(put_int(device, device_current()));
 }
 
 VGPU_EXPORT hipError_t hipSetDevice(int device)
 {
-    HIP_CALL(device_check(device));
+    HIP_CALL(device_set(device));
 }
 
 VGPU_EXPORT hipError_t hipDeviceGet(int *device, int ordinal)
 {
-    HIP_CALL(device_check(ordinal) != hipSuccess ? hipErrorInvalidDevice : put_int(device, 0));
+    HIP_CALL(device_check(ordinal) != hipSuccess ? hipErrorInvalidDevice : put_int(device, ordinal));
 }
 
 VGPU_EXPORT hipError_t hipDeviceGetName(char *name, int length, int device)

@@ -1,4 +1,5 @@
-/* Entry points: memory. A copy or a fill is done when the call returns, on whatever stream it was queued. */
+/* Entry points: memory. A copy or a fill is done when the call returns, on whatever stream it was queued, unless
+ * the stream is being captured: then it is noted in the graph, and never done. */
 #include "state.h"
 
 #include "../common/report.h"
@@ -6,15 +7,25 @@
 static hipError_t copy_on(void *target, const void *source, size_t size, int kind, hipStream_t stream)
 {
     const hipError_t error = stream_check(stream);
+    bool recorded = false;
 
-    return error != hipSuccess ? error : memory_copy(target, source, size, kind);
+    if (error != hipSuccess || graph_record(stream, hipGraphNodeTypeMemcpy, NULL, &recorded) != hipSuccess ||
+        recorded) {
+        return error;
+    }
+    return memory_copy(target, source, size, kind);
 }
 
 static hipError_t fill_on(void *target, unsigned value, size_t width, size_t count, hipStream_t stream)
 {
     const hipError_t error = stream_check(stream);
+    bool recorded = false;
 
-    return error != hipSuccess ? error : memory_fill(target, value, width, count);
+    if (error != hipSuccess || graph_record(stream, hipGraphNodeTypeMemset, NULL, &recorded) != hipSuccess ||
+        recorded) {
+        return error;
+    }
+    return memory_fill(target, value, width, count);
 }
 
 VGPU_EXPORT hipError_t hipMalloc(void **pointer, size_t size)
@@ -163,3 +174,10 @@ VGPU_EXPORT hipError_t hipMemsetD32Async(void *target, int value, size_t count, 
 {
     HIP_CALL(fill_on(target, (unsigned)value, 4, count, stream));
 }
+
+/* Nothing is ever pending: the per-thread variants are the same. */
+#define PER_THREAD(name) VGPU_EXPORT extern __typeof__(name) name##_spt __attribute__((alias(#name)))
+PER_THREAD(hipMemcpy);
+PER_THREAD(hipMemcpyAsync);
+PER_THREAD(hipMemset);
+PER_THREAD(hipMemsetAsync);

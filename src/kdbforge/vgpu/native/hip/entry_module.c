@@ -15,6 +15,24 @@ VGPU_EXPORT hipError_t hipModuleLoadData(hipModule_t *module, const void *image)
     HIP_CALL(module_load(module, image));
 }
 
+/* The options are for a compiler at run time, and a code object is compiled. */
+VGPU_EXPORT hipError_t hipModuleLoadDataEx(hipModule_t *module, const void *image, unsigned count, void *options,
+                                           void **values)
+{
+    (void)count, (void)options, (void)values;
+    HIP_CALL(module_load(module, image));
+}
+
+VGPU_EXPORT hipError_t hipModuleLoadFatBinary(hipModule_t *module, const void *image)
+{
+    HIP_CALL(module_load(module, image));
+}
+
+VGPU_EXPORT hipError_t hipModuleGetFunctionCount(unsigned *count, hipModule_t module)
+{
+    HIP_CALL(count == NULL ? hipErrorInvalidValue : module_functions(module, NULL, 0, count));
+}
+
 VGPU_EXPORT hipError_t hipModuleUnload(hipModule_t module)
 {
     HIP_CALL(module_unload(module));
@@ -23,6 +41,16 @@ VGPU_EXPORT hipError_t hipModuleUnload(hipModule_t module)
 VGPU_EXPORT hipError_t hipModuleGetFunction(hipFunction_t *function, hipModule_t module, const char *name)
 {
     HIP_CALL(module_function(function, module, name));
+}
+
+VGPU_EXPORT const char *hipKernelNameRef(hipFunction_t function)
+{
+    const char *name = NULL;
+
+    hip_lock();
+    function_facts(function, &name, NULL);
+    hip_unlock();
+    return name;
 }
 
 /* What arguments the kernel gets does not matter to a mode that runs nothing. */
@@ -49,6 +77,31 @@ VGPU_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function, 
 
     (void)shared_bytes, (void)arguments;
     HIP_CALL(launch_kernel(&launch));
+}
+
+/* HIP_LAUNCH_CONFIG begins with both sizes, the shared bytes and the stream. */
+struct driver_launch {
+    unsigned grid[3], block[3], shared;
+    hipStream_t stream;
+};
+
+static hipError_t launch_described(const struct driver_launch *config, hipFunction_t function)
+{
+    if (config == NULL) {
+        return hipErrorInvalidValue;
+    }
+    const unsigned *const grid = config->grid, *const block = config->block;
+    const struct launch launch = {
+        function, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, config->stream, NULL, NULL, false};
+
+    return launch_kernel(&launch);
+}
+
+VGPU_EXPORT hipError_t hipDrvLaunchKernelEx(const struct driver_launch *config, hipFunction_t function,
+                                            void **arguments, void **extra)
+{
+    (void)arguments, (void)extra;
+    HIP_CALL(launch_described(config, function));
 }
 
 /* Its first three sizes count work-items, not workgroups (hip/hip_ext.h). */

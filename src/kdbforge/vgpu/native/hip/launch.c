@@ -25,7 +25,7 @@ static hipError_t check(const struct launch *launch)
             return hipErrorInvalidConfiguration;
         }
     }
-    if (launch->cooperative && hip_settings()->profile.cooperative_launch == 0) {
+    if (launch->cooperative && device_profile(device_current())->cooperative_launch == 0) {
         return hipErrorNotSupported;
     }
     return hipSuccess;
@@ -34,8 +34,13 @@ static hipError_t check(const struct launch *launch)
 hipError_t launch_kernel(const struct launch *launch)
 {
     hipError_t error = check(launch);
+    bool recorded = false;
 
     if (error != hipSuccess) {
+        return error;
+    }
+    error = graph_record(launch->stream, hipGraphNodeTypeKernel, NULL, &recorded);
+    if (error != hipSuccess || recorded) {
         return error;
     }
     if (launch->start != NULL) {

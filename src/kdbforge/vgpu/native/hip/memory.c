@@ -15,13 +15,15 @@
 struct allocation {
     uintptr_t base;
     size_t size;
-    bool device; /* else pinned host memory */
+    enum memory_kind kind;
+    int device;     /* that was current then */
+    unsigned flags; /* as the caller gave them */
 };
 
 /* Sorted by base, so that a pointer into the middle of an allocation is found. */
 static struct allocation *allocations;
 static size_t allocation_count, allocation_capacity;
-static uint64_t device_bytes_used;
+static uint64_t bytes_used[VGPU_DEVICES_MOST]; /* of each device */
 
 /* Per-mode behaviour of device memory. */
 struct memory_mode {
@@ -86,38 +88,54 @@ static bool touches(const void *pointer, size_t size)
            (above < allocation_count && size > allocations[above].base - address);
 }
 
-static hipError_t add(void **pointer, size_t size, const struct memory_mode *mode, bool device)
+/* Room for one more in the list. */
+static bool reserve_place(void)
 {
-    struct allocation *place = NULL;
-    void *base = NULL;
-    size_t index = 0;
-
     if (allocation_count == allocation_capacity) {
         const size_t capacity = allocation_capacity == 0 ? 64 : allocation_capacity * 2;
         struct allocation *const more = realloc(allocations, capacity * sizeof *more);
 
         if (more == NULL) {
-            return hipErrorOutOfMemory;
+            return false;
         }
         allocations = more;
         allocation_capacity = capacity;
+    }
+    return true;
+}
+
+/* Needs a reserved place. */
+static void insert(const struct allocation *allocation)
+{
+    const size_t index = upper_bound(allocation->base);
+    struct allocation *const place = &allocations[index];
+
+    memmove(place + 1, place, (allocation_count - index) * sizeof *place);
+    *place = *allocation;
+    allocation_count++;
+}
+
+static hipError_t add(void **pointer, size_t size, const struct memory_mode *mode, enum memory_kind kind,
+                      unsigned flags)
+{
+    void *base = NULL;
+
+    if (!reserve_place()) {
+        return hipErrorOutOfMemory;
     }
     base = mmap(NULL, size, mode->protection, mode->flags, -1, 0);
     if (base == MAP_FAILED) {
         return hipErrorOutOfMemory;
     }
-    index = upper_bound((uintptr_t)base);
-    place = &allocations[index];
-    memmove(place + 1, place, (allocation_count - index) * sizeof *place);
-    *place = (struct allocation){(uintptr_t)base, size, device};
-    allocation_count++;
+    insert(&(struct allocation){(uintptr_t)base, size, kind, device_current(), flags});
     *pointer = base;
     return hipSuccess;
 }
 
 hipError_t memory_allocate(void **pointer, size_t size)
 {
-    const uint64_t total = hip_settings()->profile.memory_bytes;
+    uint64_t *const used = &bytes_used[device_current()];
+    const uint64_t total = device_profile(device_current())->memory_bytes;
     hipError_t error = hipSuccess;
 
     if (pointer == NULL) {
@@ -127,12 +145,12 @@ hipError_t memory_allocate(void **pointer, size_t size)
     if (size == 0) {
         return hipSuccess;
     }
-    if (size > total - device_bytes_used) {
+    if (size > total - *used) {
         return hipErrorOutOfMemory;
     }
-    error = add(pointer, size, device_mode(), true);
+    error = add(pointer, size, device_mode(), MEMORY_DEVICE, 0);
     if (error == hipSuccess) {
-        device_bytes_used += size;
+        *used += size;
     }
     return error;
 }
@@ -143,47 +161,88 @@ hipError_t memory_allocate_host(void **pointer, size_t size, unsigned flags)
         return hipErrorInvalidValue;
     }
     *pointer = NULL;
-    return size == 0 ? hipSuccess : add(pointer, size, &host_memory, false);
+    return size == 0 ? hipSuccess : add(pointer, size, &host_memory, MEMORY_PINNED, flags);
 }
 
-static hipError_t release(void *pointer, bool device)
+hipError_t memory_allocate_managed(void **pointer, size_t size, unsigned flags)
+{
+    if (pointer == NULL || size == 0 || (flags != hipMemAttachGlobal && flags != hipMemAttachHost)) {
+        return hipErrorInvalidValue;
+    }
+    *pointer = NULL;
+    return add(pointer, size, &host_memory, MEMORY_MANAGED, flags);
+}
+
+hipError_t memory_register(void *pointer, size_t size, unsigned flags)
+{
+    if (pointer == NULL || size == 0 || (flags & ~hipHostRegisterKnownFlags) != 0 ||
+        size > UINTPTR_MAX - (uintptr_t)pointer) {
+        return hipErrorInvalidValue;
+    }
+    if (touches(pointer, size)) {
+        return hipErrorHostMemoryAlreadyRegistered;
+    }
+    if (!reserve_place()) {
+        return hipErrorOutOfMemory;
+    }
+    insert(&(struct allocation){(uintptr_t)pointer, size, MEMORY_REGISTERED, device_current(), flags});
+    return hipSuccess;
+}
+
+static void forget(const struct allocation *allocation)
+{
+    allocation_count--;
+    memmove(&allocations[allocation - allocations], allocation + 1,
+            (allocation_count - (size_t)(allocation - allocations)) * sizeof *allocation);
+}
+
+hipError_t memory_unregister(void *pointer)
 {
     const struct allocation *const found = find(pointer, 0);
 
-    if (found == NULL || found->base != (uintptr_t)pointer || found->device != device) {
+    if (found == NULL || found->base != (uintptr_t)pointer || found->kind != MEMORY_REGISTERED) {
+        return hipErrorHostMemoryNotRegistered;
+    }
+    forget(found);
+    return hipSuccess;
+}
+
+static hipError_t release(void *pointer, unsigned kinds)
+{
+    const struct allocation *const found = find(pointer, 0);
+
+    if (found == NULL || found->base != (uintptr_t)pointer || (1U << found->kind & kinds) == 0) {
         return hipErrorInvalidValue;
     }
     if (munmap(pointer, found->size) != 0) {
         return hipErrorOperatingSystem;
     }
-    if (device) {
-        device_bytes_used -= found->size;
+    if (found->kind == MEMORY_DEVICE) {
+        bytes_used[found->device] -= found->size;
     }
-    allocation_count--;
-    memmove(&allocations[found - allocations], found + 1,
-            (allocation_count - (size_t)(found - allocations)) * sizeof *found);
+    forget(found);
     return hipSuccess;
 }
 
 hipError_t memory_free(void *pointer)
 {
-    return pointer == NULL ? hipSuccess : release(pointer, true);
+    return pointer == NULL ? hipSuccess : release(pointer, 1U << MEMORY_DEVICE | 1U << MEMORY_MANAGED);
 }
 
 hipError_t memory_free_host(void *pointer)
 {
-    return pointer == NULL ? hipSuccess : release(pointer, false);
+    return pointer == NULL ? hipSuccess : release(pointer, 1U << MEMORY_PINNED);
 }
 
 hipError_t memory_info(size_t *free_bytes, size_t *total)
 {
-    const uint64_t memory = hip_settings()->profile.memory_bytes;
+    const uint64_t memory = device_profile(device_current())->memory_bytes;
 
     if (free_bytes == NULL && total == NULL) {
         return hipErrorInvalidValue;
     }
     if (free_bytes != NULL) {
-        *free_bytes = memory - device_bytes_used;
+        *free_bytes = memory - bytes_used[device_current()];
     }
     if (total != NULL) {
         *total = memory;
@@ -207,11 +266,22 @@ hipError_t memory_range(void **base, size_t *size, const void *pointer)
     return hipSuccess;
 }
 
+hipError_t memory_examine(const void *pointer, struct memory_facts *facts)
+{
+    const struct allocation *const found = find(pointer, 0);
+
+    if (found == NULL) {
+        return hipErrorInvalidValue;
+    }
+    *facts = (struct memory_facts){found->kind, found->device, found->flags, (void *)found->base, found->size};
+    return hipSuccess;
+}
+
 hipError_t memory_host_device_pointer(void **device, const void *host, unsigned flags)
 {
     const struct allocation *const found = find(host, 0);
 
-    if (device == NULL || flags != 0 || found == NULL || found->device) {
+    if (device == NULL || flags != 0 || found == NULL || found->kind == MEMORY_DEVICE) {
         return hipErrorInvalidValue;
     }
     *device = (void *)(uintptr_t)host;
@@ -232,8 +302,8 @@ static struct end examine(const void *pointer, size_t size, bool must_be_known)
     struct end end = {pointer != NULL, false, true};
 
     if (found != NULL) {
-        end.device = found->device;
-        end.accessible = !found->device || device_mode()->readable;
+        end.device = found->kind == MEMORY_DEVICE;
+        end.accessible = !end.device || device_mode()->readable;
     } else if (must_be_known || touches(pointer, size)) {
         end.valid = false;
     }

@@ -18,12 +18,14 @@
 #include <unistd.h>
 
 struct function {
+    struct module *module;
     char *name;
     uint64_t handle;
     struct function *next;
 };
 
 struct module {
+    uint64_t handle;
     bool marker; /* stands for an object that is not compiled: any function name is accepted */
     struct code_object object;
     struct function *functions;
@@ -52,21 +54,9 @@ static hipError_t journal_object(const struct code_object *object)
 
 static hipError_t read_object(struct module *module, const void *image, uint64_t size)
 {
-    const char *const device = hip_settings()->profile.gcn_arch_name;
+    const char *const device = device_profile(device_current())->gcn_arch_name;
     char reason[160];
-    const char *damage = NULL;
 
-    switch (bundle_find(&image, &size, device, &damage)) {
-    case BUNDLE_DAMAGED:
-        vgpu_report("module refused: %s", damage);
-        return hipErrorInvalidImage;
-    case BUNDLE_FOREIGN:
-        vgpu_report("module refused: nothing in the offload bundle fits a device that reports `%s`", device);
-        return hipErrorNoBinaryForGpu;
-    case BUNDLE_FOUND:
-    case BUNDLE_NONE:
-        break;
-    }
     if (!code_object_read(&module->object, image, size, reason, sizeof reason)) {
         vgpu_report("module refused: %s", reason);
         return hipErrorInvalidImage;
@@ -80,7 +70,8 @@ static hipError_t read_object(struct module *module, const void *image, uint64_t
     return journal_object(&module->object);
 }
 
-static hipError_t read_image(struct module *module, const void *image, uint64_t size)
+/* A code object, or a marker that stands for one. */
+static hipError_t read_code(struct module *module, const void *image, uint64_t size)
 {
     struct vgpu_marker marker;
     const size_t limit = size == CODE_OBJECT_UNSIZED ? probe_prefix(image, VGPU_MARKER_MOST) : (size_t)size;
@@ -96,6 +87,26 @@ static hipError_t read_image(struct module *module, const void *image, uint64_t 
     }
     module->marker = true;
     return journal_marker(image, length);
+}
+
+/* The code for this device: what an offload bundle holds for it, or the image itself. */
+static hipError_t read_image(struct module *module, const void *image, uint64_t size)
+{
+    const char *const device = device_profile(device_current())->gcn_arch_name;
+    const char *damage = NULL;
+
+    switch (bundle_find(&image, &size, device, &damage)) {
+    case BUNDLE_DAMAGED:
+        vgpu_report("module refused: %s", damage);
+        return hipErrorInvalidImage;
+    case BUNDLE_FOREIGN:
+        vgpu_report("module refused: nothing in the offload bundle fits a device that reports `%s`", device);
+        return hipErrorNoBinaryForGpu;
+    case BUNDLE_FOUND:
+    case BUNDLE_NONE:
+        break;
+    }
+    return read_code(module, image, size);
 }
 
 static void free_module(struct module *module)
@@ -134,6 +145,7 @@ static hipError_t load(hipModule_t *handle, const void *image, uint64_t size)
         free_module(module);
         return error;
     }
+    module->handle = value;
     *handle = (hipModule_t)(uintptr_t)value;
     return hipSuccess;
 }
@@ -219,6 +231,7 @@ static struct function *add_function(struct module *module, const char *name)
         free(function);
         return NULL;
     }
+    function->module = module;
     function->next = module->functions;
     module->functions = function;
     return function;
@@ -251,5 +264,52 @@ hipError_t module_function(hipFunction_t *handle, hipModule_t module_handle, con
         return hipErrorOutOfMemory;
     }
     *handle = (hipFunction_t)(uintptr_t)function->handle;
+    return hipSuccess;
+}
+
+/* A symbol table may name a kernel twice, once more than the dynamic one; names are sorted. */
+static bool is_again(const struct code_object *object, size_t i)
+{
+    return i > 0 && strcmp(object->kernels[i], object->kernels[i - 1]) == 0;
+}
+
+hipError_t module_functions(hipModule_t handle, hipFunction_t *functions, unsigned most, unsigned *count)
+{
+    const struct module *const module = vgpu_handle_get(&hip_handles, HANDLE_MODULE, (uintptr_t)handle);
+    hipError_t error = hipSuccess;
+
+    if (module == NULL) {
+        return hipErrorInvalidHandle;
+    }
+    if (module->marker) {
+        return hipErrorNotSupported; /* nobody knows yet what will be in it */
+    }
+    *count = 0;
+    for (size_t i = 0; error == hipSuccess && i < module->object.kernel_count; i++) {
+        if (is_again(&module->object, i)) {
+            continue;
+        }
+        if (functions != NULL && *count < most) {
+            error = module_function(&functions[*count], handle, module->object.kernels[i]);
+        }
+        ++*count;
+    }
+    return error;
+}
+
+hipError_t function_facts(hipFunction_t handle, const char **name, hipModule_t *module)
+{
+    const struct function *const function =
+        vgpu_handle_get(&hip_handles, HANDLE_FUNCTION, (uintptr_t)handle);
+
+    if (function == NULL) {
+        return hipErrorInvalidHandle;
+    }
+    if (name != NULL) {
+        *name = function->name;
+    }
+    if (module != NULL) {
+        *module = (hipModule_t)(uintptr_t)function->module->handle;
+    }
     return hipSuccess;
 }

@@ -5,7 +5,11 @@
 
 struct stream {
     unsigned flags;
+    int priority;
+    int device;
     uint64_t launches;
+    hipGraph_t capture; /* the graph that is recorded, or NULL */
+    bool owns_capture;  /* nobody else has it yet */
 };
 
 struct event {
@@ -14,8 +18,9 @@ struct event {
     uint64_t launches; /* of its stream, when it was recorded */
 };
 
-/* The null stream, hipStreamLegacy and hipStreamPerThread; they need no creation and cannot be destroyed. */
-static struct stream default_stream;
+/* Of each device: the null stream, hipStreamLegacy and hipStreamPerThread. They need no creation and cannot be
+ * destroyed. */
+static struct stream default_streams[VGPU_DEVICES_MOST];
 
 static const float launch_milliseconds = 0.01F;
 
@@ -24,7 +29,10 @@ static struct stream *find_stream(hipStream_t stream)
     const uintptr_t handle = (uintptr_t)stream;
 
     if (handle == 0 || handle == hipStreamLegacy || handle == hipStreamPerThread) {
-        return &default_stream;
+        struct stream *const found = &default_streams[device_current()];
+
+        found->device = device_current();
+        return found;
     }
     return vgpu_handle_get(&hip_handles, HANDLE_STREAM, handle);
 }
@@ -34,20 +42,7 @@ static struct event *find_event(hipEvent_t event)
     return vgpu_handle_get(&hip_handles, HANDLE_EVENT, (uintptr_t)event);
 }
 
-/* Give the object a handle; it is freed if there is none to be had. */
-static hipError_t publish(void **handle, enum handle_kind kind, void *object)
-{
-    const uint64_t value = object == NULL ? 0 : vgpu_handle_new(&hip_handles, (uint8_t)kind, object);
-
-    if (value == 0) {
-        free(object);
-        return hipErrorOutOfMemory;
-    }
-    *handle = (void *)(uintptr_t)value;
-    return hipSuccess;
-}
-
-hipError_t stream_create(hipStream_t *stream, unsigned flags)
+hipError_t stream_create(hipStream_t *stream, unsigned flags, int priority)
 {
     struct stream *object = NULL;
 
@@ -57,16 +52,22 @@ hipError_t stream_create(hipStream_t *stream, unsigned flags)
     object = calloc(1, sizeof *object);
     if (object != NULL) {
         object->flags = flags;
+        object->device = device_current();
+        /* Clamped, as by real devices: they have high, normal and low. */
+        object->priority = priority < STREAM_HIGH ? STREAM_HIGH : priority > STREAM_LOW ? STREAM_LOW : priority;
     }
-    return publish(stream, HANDLE_STREAM, object);
+    return hip_publish(stream, HANDLE_STREAM, object);
 }
 
 hipError_t stream_destroy(hipStream_t stream)
 {
     struct stream *const object = find_stream(stream);
 
-    if (object == NULL || object == &default_stream) {
+    if (object == NULL || vgpu_handle_get(&hip_handles, HANDLE_STREAM, (uintptr_t)stream) == NULL) {
         return hipErrorInvalidHandle;
+    }
+    if (object->capture != NULL && object->owns_capture) {
+        graph_destroy(object->capture);
     }
     vgpu_handle_free(&hip_handles, (uintptr_t)stream);
     free(object);
@@ -89,6 +90,53 @@ hipError_t stream_flags(hipStream_t stream, unsigned *flags)
         return hipErrorInvalidHandle;
     }
     *flags = object->flags;
+    return hipSuccess;
+}
+
+hipError_t stream_priority(hipStream_t stream, int *priority)
+{
+    const struct stream *const object = find_stream(stream);
+
+    if (priority == NULL) {
+        return hipErrorInvalidValue;
+    }
+    if (object == NULL) {
+        return hipErrorInvalidHandle;
+    }
+    *priority = object->priority;
+    return hipSuccess;
+}
+
+hipError_t stream_device(hipStream_t stream, int *device)
+{
+    const struct stream *const object = find_stream(stream);
+
+    if (device == NULL) {
+        return hipErrorInvalidValue;
+    }
+    if (object == NULL) {
+        return hipErrorInvalidHandle;
+    }
+    *device = object->device;
+    return hipSuccess;
+}
+
+hipGraph_t stream_capture(hipStream_t stream)
+{
+    const struct stream *const object = find_stream(stream);
+
+    return object == NULL ? NULL : object->capture;
+}
+
+hipError_t stream_set_capture(hipStream_t stream, hipGraph_t graph, bool owned)
+{
+    struct stream *const object = find_stream(stream);
+
+    if (object == NULL) {
+        return hipErrorInvalidHandle;
+    }
+    object->capture = graph;
+    object->owns_capture = owned;
     return hipSuccess;
 }
 
@@ -120,7 +168,7 @@ hipError_t event_create(hipEvent_t *event, unsigned flags)
     if (object != NULL) {
         object->flags = flags;
     }
-    return publish(event, HANDLE_EVENT, object);
+    return hip_publish(event, HANDLE_EVENT, object);
 }
 
 hipError_t event_destroy(hipEvent_t event)

@@ -3,10 +3,7 @@
 #include "state.h"
 
 #include "../common/report.h"
-
-#include <stdatomic.h>
-
-hipError_t hip_unsupported(atomic_flag *told, const char *name);
+#include "../common/unsupported.h"
 
 #define DEFINE_implemented(name)
 #define DEFINE_noop(name)                  \
@@ -19,15 +16,15 @@ hipError_t hip_unsupported(atomic_flag *told, const char *name);
     VGPU_EXPORT hipError_t name(void);                   \
     VGPU_EXPORT hipError_t name(void)                    \
     {                                                    \
-        static atomic_flag told = ATOMIC_FLAG_INIT;      \
-        return hip_unsupported(&told, #name);            \
+        static struct vgpu_unsupported function = {#name, 0, 0, NULL}; \
+        return hip_unsupported(&function);               \
     }
 #define DEFINE_unsupported_null(name)                    \
     VGPU_EXPORT void *name(void);                        \
     VGPU_EXPORT void *name(void)                         \
     {                                                    \
-        static atomic_flag told = ATOMIC_FLAG_INIT;      \
-        hip_unsupported(&told, #name);                   \
+        static struct vgpu_unsupported function = {#name, 0, 0, NULL}; \
+        hip_unsupported(&function);                      \
         return NULL;                                     \
     }
 

@@ -5,6 +5,7 @@
 #include "../common/locks.h"
 #include "../common/report.h"
 #include "../common/settings.h"
+#include "../common/unsupported.h"
 
 #include <stdlib.h>
 
@@ -12,6 +13,7 @@ typedef int rocblas_status;
 enum {
     rocblas_status_success = 0,
     rocblas_status_invalid_handle = 1,
+    rocblas_status_not_implemented = 2,
     rocblas_status_invalid_pointer = 3,
     rocblas_status_memory_error = 5,
     rocblas_status_internal_error = 6,
@@ -176,3 +178,15 @@ GEMM(rocblas_gemm_strided_batched_ex)
 GEMM(rocblas_gemm_ex3)
 GEMM(rocblas_gemm_strided_batched_ex3)
 GEMM(rocblas_sgemv)
+
+/* Choosing among its kernels, as MIGraphX does when it tunes: there are none. */
+#define UNSUPPORTED(name)                                                 \
+    VGPU_EXPORT rocblas_status name(void);                                \
+    VGPU_EXPORT rocblas_status name(void)                                 \
+    {                                                                     \
+        static struct vgpu_unsupported function = {#name, 0, 0, NULL};    \
+        vgpu_unsupported_call(&function);                                 \
+        return rocblas_status_not_implemented;                            \
+    }
+UNSUPPORTED(rocblas_gemm_ex_get_solutions)
+UNSUPPORTED(rocblas_gemm_strided_batched_ex_get_solutions)
