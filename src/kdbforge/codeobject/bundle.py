@@ -98,16 +98,19 @@ def read_bundle(data: bytes) -> tuple[BundleEntry, ...]:
     if count > _MAX_ENTRIES:
         raise DatabaseError(f"Offload bundle is damaged: it has {count} entries")
     entries = []
+    room = _MAX_BUNDLE_BYTES
     for _ in range(count):
         offset, size, id_size = _ENTRY.unpack(_slice(data, at, _ENTRY.size))
         if id_size > _MAX_ID:
             raise DatabaseError(f"Offload bundle is damaged: an ID of {id_size} bytes")
         name = _slice(data, at + _ENTRY.size, id_size).decode("utf-8", "replace")
         at += _ENTRY.size + id_size
-        entries.append(BundleEntry(name, _target(name), _slice(data, offset, size)))
-    # Entries that overlap could make a small file into gigabytes.
-    if sum(len(entry.data) for entry in entries) > _MAX_BUNDLE_BYTES:
-        raise DatabaseError("Offload bundle is damaged: its entries are larger than it may be")
+        part = _slice(data, offset, size)
+        # Entries that overlap could make a small file into gigabytes.
+        room -= size
+        if room < 0:
+            raise DatabaseError("Offload bundle is damaged: its entries are larger than it may be")
+        entries.append(BundleEntry(name, _target(name), part))
     return tuple(entries)
 
 

@@ -23,9 +23,13 @@ __all__ = [
 
 #: Largest code object that is read; the largest that MIOpen compiles is a few megabytes.
 MAX_OBJECT_BYTES = 64 << 20
-_MAX_HEADERS = 4096
+# A linked code object has about ten segments and thirty sections.
+_MAX_SEGMENTS = 128
+_MAX_SECTIONS = 4096
 _MAX_SYMBOLS = 100_000
 _MAX_NAME = 16_384
+#: Names may share their bytes, so that a small table of them can be read as gigabytes.
+_MAX_NAMES_BYTES = 16 << 20
 _MAX_NOTES = 1000
 
 # Elf64_Ehdr, Elf64_Phdr, Elf64_Shdr, Elf64_Sym, Elf64_Nhdr of the System V gABI.
@@ -127,11 +131,15 @@ class Image:
         Raises
         ------
         DatabaseError
-            If a symbol table is damaged or has more than 100,000 symbols.
+            If a symbol table is damaged, has more than 100,000 symbols or 16 MiB of names, or is
+            not the only one of its kind.
         """
-        kinds = (_SHT_DYNSYM, _SHT_SYMTAB) if local else (_SHT_DYNSYM,)
-        for section in self.sections:
-            if section.kind in kinds:
+        for kind in (_SHT_DYNSYM, _SHT_SYMTAB) if local else (_SHT_DYNSYM,):
+            tables = [section for section in self.sections if section.kind == kind]
+            # gABI, "Sections": an object file may have only one section of each of both types.
+            if len(tables) > 1:
+                raise DatabaseError(f"Code object is damaged: it has {len(tables)} symbol tables")
+            for section in tables:
                 yield from self._table(section)
 
     def notes(self) -> Iterator[Note]:
@@ -140,9 +148,11 @@ class Image:
         Raises
         ------
         DatabaseError
-            If a note is cut off, or there are more than 1,000.
+            If a note is cut off, or there are more than 1,000, or notes overlap.
         """
         count = 0
+        if sum(s.file_size for s in self.segments if s.kind == _PT_NOTE) > len(self.data):
+            raise DatabaseError("Code object is damaged: its notes overlap")
         for segment in self.segments:
             if segment.kind != _PT_NOTE:
                 continue
@@ -160,9 +170,14 @@ class Image:
         names = _slice(self.data, strings.offset, strings.size, "string table")
         if len(symbols) % _SYMBOL.size or len(symbols) > _MAX_SYMBOLS * _SYMBOL.size:
             raise DatabaseError(f"Code object is damaged: a symbol table of {len(symbols)} bytes")
+        room = _MAX_NAMES_BYTES
         for name, info, _, index, address, size in _SYMBOL.iter_unpack(symbols):
             if index:  # defined here
-                yield Symbol(_name(names, name), info & 15, address, size)
+                symbol = Symbol(_name(names, name), info & 15, address, size)
+                room -= len(symbol.name)
+                if room < 0:
+                    raise DatabaseError("Code object is damaged: its symbols' names overlap")
+                yield symbol
 
 
 def read_image(data: bytes) -> Image:
@@ -179,13 +194,13 @@ def read_image(data: bytes) -> Image:
     segments = tuple(
         Segment(kind, flags_, offset, address, file_size, memory_size)
         for kind, flags_, offset, address, _, file_size, memory_size, _ in _headers(
-            data, _SEGMENT, phoff, phentsize, phnum, "program"
+            data, _SEGMENT, phoff, phentsize, phnum, "program", _MAX_SEGMENTS
         )
     )
     sections = tuple(
         Section(kind, flags_, address, offset, size, link)
         for _, kind, flags_, address, offset, size, link, _, _, _ in _headers(
-            data, _SECTION, shoff, shentsize, shnum, "section"
+            data, _SECTION, shoff, shentsize, shnum, "section", _MAX_SECTIONS
         )
     )
     _check_segments(data, segments)
@@ -213,9 +228,9 @@ def _check_ident(data: bytes) -> None:
 
 
 def _headers(
-    data: bytes, layout: struct.Struct, offset: int, size: int, count: int, kind: str
+    data: bytes, layout: struct.Struct, offset: int, size: int, count: int, kind: str, most: int
 ) -> Iterator[tuple[int, ...]]:
-    if count > _MAX_HEADERS or (count and size < layout.size):
+    if count > most or (count and size < layout.size):
         raise DatabaseError(f"Code object is damaged: {count} {kind} headers of {size} bytes")
     if count and offset + size * count > len(data):
         raise DatabaseError(f"Code object is cut off: {count} {kind} headers at {offset}")
@@ -225,7 +240,7 @@ def _headers(
 
 def _check_segments(data: bytes, segments: tuple[Segment, ...]) -> None:
     for segment in segments:
-        _slice(data, segment.offset, segment.file_size, "segment")
+        _check_range(data, segment.offset, segment.file_size, "segment")
     if not any(segment.loaded for segment in segments):
         raise DatabaseError("Code object is damaged: it has nothing to load")
 
@@ -252,6 +267,10 @@ def _name(strings: bytes, offset: int) -> str:
 
 
 def _slice(data: bytes, offset: int, size: int, what: str) -> bytes:
+    _check_range(data, offset, size, what)
+    return data[offset : offset + size]
+
+
+def _check_range(data: bytes, offset: int, size: int, what: str) -> None:
     if offset + size > len(data):
         raise DatabaseError(f"Code object is cut off: {what} at {offset} has {size} bytes")
-    return data[offset : offset + size]

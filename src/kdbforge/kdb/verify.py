@@ -36,10 +36,7 @@ _ROW = (
     " typeof(kernel_name), typeof(kernel_args), typeof(kernel_blob), typeof(kernel_hash),"
     " typeof(uncompressed_size) FROM main.kern_db NOT INDEXED WHERE id = ?"
 )
-_LOOKUP = (
-    "SELECT id FROM main.kern_db"
-    " WHERE kernel_name = CAST(? AS TEXT) AND kernel_args = CAST(? AS TEXT)"
-)
+_LOOKUP = "SELECT id FROM main.kern_db WHERE kernel_name = ? AND kernel_args = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +236,13 @@ class _Worker:
         """Look the record up by its key as MIOpen does: a damaged index leads elsewhere."""
         if row.types[:2] != ("text", "text"):
             return checked
-        hit = self._db.execute(_LOOKUP, (row.kernel_name, row.kernel_args)).fetchone()
+        assert isinstance(row.kernel_name, bytes)
+        assert isinstance(row.kernel_args, bytes)
+        try:  # as text, which SQLite turns into the encoding of the file
+            key = row.kernel_name.decode(), row.kernel_args.decode()
+        except UnicodeDecodeError:
+            return checked  # never looked up, and it is said so
+        hit = self._db.execute(_LOOKUP, key).fetchone()
         if hit is not None and hit[0] == row.id:
             return checked
         message = "The index leads to another record" if hit else "The index does not lead to it"
