@@ -45,6 +45,6 @@ def test_former_failure(path: Path) -> None:
 
 
 def test_corpus_is_small() -> None:
-    """A checkout stays small; what adds nothing is taken out by `run.py TARGET --keep`."""
+    """A checkout stays small; `keep.py` takes over only what reaches more."""
     files = [path for path in FUZZ.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     assert sum(path.stat().st_size for path in files) < 1_500_000
