@@ -62,7 +62,7 @@ def _use(plan: Plan) -> None:
 def mutate(data: bytes, rng: random.Random) -> bytes:
     """Change the JSON in it, and compute digests and job keys again."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()[:50]}
+        members = {info.filename: _member(archive, info) for info in archive.infolist()[:50]}
     content = json.loads(members["plan.json"])
     for _ in range(rng.randint(1, 2)):
         change(content, rng)
@@ -73,6 +73,13 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
         name = rng.choice(list(members))
         members[rng.choice(("../x", "/x", "blobs/", "x"))] = members.pop(name)
     return _zip(members, rng)
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    if info.compress_type == zipfile.ZIP_BZIP2:
+        return b""  # could be a bomb
+    with archive.open(info) as file:
+        return file.read(1 << 20)
 
 
 def _zip(members: dict[str, bytes], rng: random.Random) -> bytes:
