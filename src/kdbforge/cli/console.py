@@ -31,6 +31,12 @@ console = Console(stderr=True, soft_wrap=True, highlight=False)
 _stdout = Console(soft_wrap=True, highlight=False)
 
 
+def _safe(text: str) -> str:
+    """Text from anywhere, without what a terminal or Rich would obey, or what cannot be encoded."""
+    clean = (c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return escape("".join(clean))
+
+
 class Bar:
     """A progress bar, or nothing where there is no terminal."""
 
@@ -80,15 +86,15 @@ def print_table(headers: list[str], rows: list[list[str]]) -> None:
     for header in headers:
         table.add_column(header, overflow="fold")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*map(_safe, row))
     _stdout.print(table)
 
 
 def print_error(error: KdbforgeError) -> None:
     """Print an error: what, where, and one way out; also with -q."""
     console.quiet = False
-    console.print(f"[bold red]error:[/] {escape(error.message)}")
+    console.print(f"[bold red]error:[/] {_safe(error.message)}")
     for line in error.context:
-        console.print(f"  {escape(line)}")
+        console.print(f"  {_safe(line)}")
     if error.hint:
-        console.print(f"\n[bold]hint:[/] {escape(error.hint)}")
+        console.print(f"\n[bold]hint:[/] {_safe(error.hint)}")

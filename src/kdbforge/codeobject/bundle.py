@@ -38,6 +38,8 @@ _COMPRESSED = b"CCOB"
 _SIZES = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
 _ZLIB, _ZSTD = 0, 1
 _ENTRY = struct.Struct("<QQQ")
+#: RFC 8878: a block makes at most 128 KiB, and takes at least 4 bytes.
+_MOST_FROM_ZSTD_BYTE = 32768
 _MAX_ENTRIES = 256
 _MAX_ID = 1024
 #: A plain bundle may have an object for every target; MIOpen's have one, and an empty host part.
@@ -165,6 +167,10 @@ def _unzip(packed: bytes, size: int) -> bytes:
 
 
 def _unzstd(packed: bytes, size: int) -> bytes:
+    if size > len(packed) * _MOST_FROM_ZSTD_BYTE:
+        raise DatabaseError(
+            f"Compressed offload bundle is cut off: {len(packed)} bytes never unpack to {size}"
+        )
     # Python has zstd from 3.14 only; the library is on every Linux that has dpkg, rpm or systemd.
     try:
         library = ctypes.CDLL("libzstd.so.1")
