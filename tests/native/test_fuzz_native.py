@@ -22,9 +22,9 @@ TARGETS = {
     "code_object": (
         ("hip/code_object.c", "hip/probe.c", "common/marker.c"),
         ("elf", "native_code_object"),
-        2000,
+        500,
     ),
-    "profile": ((), ("native_profile",), 20_000),
+    "profile": ((), ("native_profile",), 10_000),
 }
 
 

@@ -303,7 +303,7 @@ def _check_columns(found: Diagnosis, db: sqlite3.Connection, triggers: list[str]
         found.failed("schema", f"`{TABLE}` has no column {names}: every look-up fails", Fate.FATAL)
         return False
     if any(hidden for _, hidden in columns.values()) or not _is_numbered(db):
-        message = f"`{TABLE}` has computed columns or no numbers, and its rows are not checked"
+        message = f"`{TABLE}` has computed columns or no row number `id`: its rows are not checked"
         found.say(Level.SUSPICIOUS, "not-checked", message)
         return False
     known = {name: kind for name, kind, _, _ in COLUMNS}
