@@ -2,6 +2,8 @@
 # make test   set up, and run linters and all tests
 # make test-child  set up, fetch a libMIOpen that runs clang as a child process, and test with it
 # make bench  set up, and measure what the README gives figures for
+# make fuzz   set up, and fuzz each parser for FUZZ_SECONDS (FUZZ="kdb elf" for some of them);
+#             fuzz-native does so with the native ones, and needs clang
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,9 +11,12 @@ JOBS := $(shell nproc)
 # Toolchains, and the store that demo and bench share; delete `build` to start from nothing.
 export KDBFORGE_DATA ?= $(CURDIR)/build/data
 export KDBFORGE_STORE ?= $(CURDIR)/build/store
+FUZZ_SECONDS ?= 60
+FUZZ ?= kdb kdb_rows elf notes bundle journal plan manifest signature profiles problems
+FUZZ_NATIVE := -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 SOURCES := $(shell git ls-files src CMakeLists.txt pyproject.toml 2>/dev/null)
 
-.PHONY: demo test test-child lint bench setup toolchain clean
+.PHONY: demo test test-child lint bench fuzz fuzz-native setup toolchain clean
 
 demo: toolchain
 	$(BIN)/kdbforge build suite:resnet50 --gpu gfx1030_40 --gpu gfx1010_20 --gpu gfx906_60 \
@@ -34,6 +39,21 @@ lint: setup
 
 bench: toolchain
 	$(BIN)/python bench/run.py
+
+fuzz: setup
+	$(BIN)/python -m pip install --quiet '.[fuzz]'
+	for target in $(FUZZ); do \
+	    $(BIN)/python tests/fuzz/run.py $$target --seconds $(FUZZ_SECONDS) || exit 1; done
+
+fuzz-native:
+	mkdir -p build/fuzz/found build/fuzz/native_code_object build/fuzz/native_profile
+	clang $(FUZZ_NATIVE) -Isrc/kdbforge -o build/fuzz/code_object tests/fuzz/native/code_object.c \
+	    $(addprefix src/kdbforge/vgpu/native/,hip/code_object.c hip/probe.c common/marker.c)
+	clang $(FUZZ_NATIVE) -Isrc/kdbforge -o build/fuzz/profile tests/fuzz/native/profile.c
+	build/fuzz/code_object -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/found/ \
+	    build/fuzz/native_code_object tests/fuzz/corpus/native_code_object tests/fuzz/corpus/elf
+	build/fuzz/profile -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/found/ \
+	    build/fuzz/native_profile tests/fuzz/corpus/native_profile
 
 toolchain: setup
 	$(BIN)/kdbforge toolchain fetch --if-missing

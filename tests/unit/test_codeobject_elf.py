@@ -167,9 +167,9 @@ def test_thousands_of_sections_that_are_one_symbol_table_took_minutes() -> None:
     offset = len(NAVI) + 64 * 4096
     header = struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, offset, len(table), 0, 0, 0, 24)
     data = _with_sections(header * 4096, table)
-    with pytest.raises(DatabaseError, match="symbol tables are too large"):
+    with pytest.raises(DatabaseError, match="symbol tables"):
         read_object(data)
-    with pytest.raises(DatabaseError, match="symbol tables are too large"):
+    with pytest.raises(DatabaseError, match="symbol tables"):
         read_image(data).entry_points()
 
 
@@ -181,7 +181,7 @@ def test_names_that_overlap_filled_the_memory() -> None:
     headers += struct.pack(
         "<IIQQQQIIQQ", 0, 11, 0, 0, offset + len(names), len(symbols), 0, 0, 0, 24
     )
-    with pytest.raises(DatabaseError, match="names are too long"):
+    with pytest.raises(DatabaseError, match="names overlap"):
         read_object(_with_sections(headers, names + symbols))
 
 
@@ -194,7 +194,7 @@ def test_thousands_of_segments_that_are_one_note_took_minutes() -> None:
     data = bytearray(NAVI + loaded + header * count + note)
     struct.pack_into("<Q", data, 32, offset)
     struct.pack_into("<HH", data, 54, 56, count + 1)
-    with pytest.raises(DatabaseError, match="notes are too large"):
+    with pytest.raises(DatabaseError, match="4001 program headers"):
         list(read_image(bytes(data)).notes())
 
 

@@ -45,6 +45,14 @@ class Messages:
 console = Messages()
 
 
+def _safe(text: str) -> str:
+    """Text from anywhere, without what a terminal or Rich would obey, or what cannot be encoded."""
+    from rich.markup import escape  # noqa: PLC0415
+
+    clean = (c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return escape("".join(clean))
+
+
 class Bar:
     """A progress bar, or nothing where there is no terminal."""
 
@@ -96,24 +104,21 @@ def emit_json(value: Any) -> None:
 def print_table(headers: list[str], rows: list[list[str]]) -> None:
     """Print a plain table on stdout."""
     from rich.console import Console  # noqa: PLC0415
-    from rich.markup import escape  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in headers:
         table.add_column(header, overflow="fold")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*map(_safe, row))
     Console(soft_wrap=True, highlight=False).print(table)
 
 
 def print_error(error: KdbforgeError) -> None:
     """Print an error: what, where, and one way out; also with -q."""
-    from rich.markup import escape  # noqa: PLC0415
-
     console.quiet = False
-    console.print(f"[bold red]error:[/] {escape(error.message)}")
+    console.print(f"[bold red]error:[/] {_safe(error.message)}")
     for line in error.context:
-        console.print(f"  {escape(line)}")
+        console.print(f"  {_safe(line)}")
     if error.hint:
-        console.print(f"\n[bold]hint:[/] {escape(error.hint)}")
+        console.print(f"\n[bold]hint:[/] {_safe(error.hint)}")

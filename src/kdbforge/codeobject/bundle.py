@@ -38,6 +38,8 @@ _COMPRESSED = b"CCOB"
 _SIZES = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
 _ZLIB, _ZSTD = 0, 1
 _ENTRY = struct.Struct("<QQQ")
+#: RFC 8878: a block makes at most 128 KiB, and takes at least 4 bytes.
+_MOST_FROM_ZSTD_BYTE = 32768
 _MAX_ENTRIES = 256
 _MAX_ID = 1024
 #: A plain bundle may have an object for every target; MIOpen's have one, and an empty host part.
@@ -98,16 +100,19 @@ def read_bundle(data: bytes) -> tuple[BundleEntry, ...]:
     if count > _MAX_ENTRIES:
         raise DatabaseError(f"Offload bundle is damaged: it has {count} entries")
     entries = []
+    room = _MAX_BUNDLE_BYTES
     for _ in range(count):
         offset, size, id_size = _ENTRY.unpack(_slice(data, at, _ENTRY.size))
         if id_size > _MAX_ID:
             raise DatabaseError(f"Offload bundle is damaged: an ID of {id_size} bytes")
         name = _slice(data, at + _ENTRY.size, id_size).decode("utf-8", "replace")
         at += _ENTRY.size + id_size
-        entries.append(BundleEntry(name, _target(name), _slice(data, offset, size)))
-    # Entries that overlap could make a small file into gigabytes.
-    if sum(len(entry.data) for entry in entries) > _MAX_BUNDLE_BYTES:
-        raise DatabaseError("Offload bundle is damaged: its entries are larger than it may be")
+        part = _slice(data, offset, size)
+        # Entries that overlap could make a small file into gigabytes.
+        room -= size
+        if room < 0:
+            raise DatabaseError("Offload bundle is damaged: its entries are larger than it may be")
+        entries.append(BundleEntry(name, _target(name), part))
     return tuple(entries)
 
 
@@ -162,6 +167,10 @@ def _unzip(packed: bytes, size: int) -> bytes:
 
 
 def _unzstd(packed: bytes, size: int) -> bytes:
+    if size > len(packed) * _MOST_FROM_ZSTD_BYTE:
+        raise DatabaseError(
+            f"Compressed offload bundle is cut off: {len(packed)} bytes never unpack to {size}"
+        )
     # Python has zstd from 3.14 only; the library is on every Linux that has dpkg, rpm or systemd.
     try:
         library = ctypes.CDLL("libzstd.so.1")

@@ -25,12 +25,14 @@ __all__ = [
 
 #: Largest code object that is read; the largest that MIOpen compiles is a few megabytes.
 MAX_OBJECT_BYTES = 64 << 20
-_MAX_HEADERS = 4096
+# A linked code object has about ten segments and thirty sections.
+_MAX_SEGMENTS = 128
+_MAX_SECTIONS = 4096
 _MAX_SYMBOLS = 100_000
 _MAX_NAME = 16_384
+#: Names may share their bytes, so that a small table of them can be read as gigabytes.
 _MAX_NAME_BYTES = 8 << 20  # of all symbols of a table
 _MAX_NOTES = 1000
-_MAX_NOTE_BYTES = 32 << 20
 
 # Elf64_Ehdr, Elf64_Phdr, Elf64_Shdr, Elf64_Sym, Elf64_Nhdr of the System V gABI.
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -138,7 +140,8 @@ class Image:
         Raises
         ------
         DatabaseError
-            If a symbol table is damaged or has more than 100,000 symbols.
+            If a symbol table is damaged, has more than 100,000 symbols or 16 MiB of names, or is
+            not the only one of its kind.
         """
         for section in self._symbol_tables(local=local):
             yield from self._table(section)
@@ -164,12 +167,12 @@ class Image:
         Raises
         ------
         DatabaseError
-            If a note is cut off, or there are more than 1,000, or 32 MiB of them.
+            If a note is cut off, or there are more than 1,000, or notes overlap.
         """
         count = 0
         found = [segment for segment in self.segments if segment.kind == _PT_NOTE]
-        if sum(segment.file_size for segment in found) > _MAX_NOTE_BYTES:
-            raise DatabaseError("Code object is damaged: its notes are too large")
+        if sum(segment.file_size for segment in found) > len(self.data):
+            raise DatabaseError("Code object is damaged: its notes overlap")
         for segment in found:
             for note in _notes(_slice(self.data, segment.offset, segment.file_size, "notes")):
                 count += 1
@@ -180,10 +183,12 @@ class Image:
     def _symbol_tables(self, *, local: bool) -> list[Section]:
         kinds = (_SHT_DYNSYM, _SHT_SYMTAB) if local else (_SHT_DYNSYM,)
         found = [section for section in self.sections if section.kind in kinds]
+        # gABI, "Sections": an object file may have only one section of each of both types.
+        if len(found) > len({section.kind for section in found}):
+            raise DatabaseError(f"Code object is damaged: it has {len(found)} symbol tables")
         for section in found:
             if section.offset + section.size > len(self.data):
                 raise _cut_off("symbol table", section.offset, section.size)
-        # Thousands of sections may be one and the same table.
         if sum(section.size for section in found) > _MAX_SYMBOLS * _SYMBOL.size:
             raise DatabaseError("Code object is damaged: its symbol tables are too large")
         return found
@@ -212,7 +217,7 @@ class Image:
                     raise DatabaseError("Code object is damaged: a symbol's name does not end")
                 room -= end - start
                 if room < 0:  # names may overlap
-                    raise DatabaseError("Code object is damaged: its symbols' names are too long")
+                    raise DatabaseError("Code object is damaged: its symbols' names overlap")
                 try:
                     text = data[start:end].decode()
                 except UnicodeDecodeError:
@@ -233,8 +238,10 @@ def read_image(data: bytes) -> Image:
     _check_ident(data)
     header = _HEADER.unpack_from(data)
     (_, _, _, _, _, phoff, shoff, flags, _, phentsize, phnum, shentsize, shnum, _) = header
-    segments = tuple(starmap(Segment, _headers(data, _SEGMENT, phoff, phentsize, phnum, "program")))
-    sections = tuple(starmap(Section, _headers(data, _SECTION, shoff, shentsize, shnum, "section")))
+    program = _headers(data, _SEGMENT, phoff, phentsize, phnum, "program", _MAX_SEGMENTS)
+    section = _headers(data, _SECTION, shoff, shentsize, shnum, "section", _MAX_SECTIONS)
+    segments = tuple(starmap(Segment, program))
+    sections = tuple(starmap(Section, section))
     _check_segments(data, segments)
     return Image(data, flags, _VERSIONS[data[8]], segments, sections)
 
@@ -260,9 +267,9 @@ def _check_ident(data: bytes) -> None:
 
 
 def _headers(
-    data: bytes, layout: struct.Struct, offset: int, size: int, count: int, kind: str
+    data: bytes, layout: struct.Struct, offset: int, size: int, count: int, kind: str, most: int
 ) -> Iterator[tuple[int, ...]]:
-    if count > _MAX_HEADERS or (count and size < layout.size):
+    if count > most or (count and size < layout.size):
         raise DatabaseError(f"Code object is damaged: {count} {kind} headers of {size} bytes")
     if count and offset + size * count > len(data):
         raise DatabaseError(f"Code object is cut off: {count} {kind} headers at {offset}")
@@ -275,8 +282,7 @@ def _headers(
 
 def _check_segments(data: bytes, segments: tuple[Segment, ...]) -> None:
     for segment in segments:
-        if segment.offset + segment.file_size > len(data):
-            raise _cut_off("segment", segment.offset, segment.file_size)
+        _check_range(data, segment.offset, segment.file_size, "segment")
     if not any(segment.loaded for segment in segments):
         raise DatabaseError("Code object is damaged: it has nothing to load")
 
@@ -293,9 +299,13 @@ def _notes(data: bytes) -> Iterator[Note]:
 
 
 def _slice(data: bytes, offset: int, size: int, what: str) -> bytes:
+    _check_range(data, offset, size, what)
+    return data[offset : offset + size]
+
+
+def _check_range(data: bytes, offset: int, size: int, what: str) -> None:
     if offset + size > len(data):
         raise _cut_off(what, offset, size)
-    return data[offset : offset + size]
 
 
 def _cut_off(what: str, offset: int, size: int) -> DatabaseError:

@@ -33,8 +33,8 @@ __all__ = [
 _OWNER = b"AMDGPU"
 _NT_AMDGPU_METADATA = 32
 _TRIPLE = "amdgcn-amd-amdhsa--"
-# A kernel of MIOpen has 20 arguments and a file of them 40 kernels.
-_MAX_BYTES = 8 << 20
+# A kernel of MIOpen has 20 arguments and a file of them 40 kernels; a byte can become 70 in memory.
+_MAX_BYTES = 2 << 20
 _MAX_ITEMS = 100_000
 _MAX_TEXT = 1 << 16
 _MAX_NUMBER = 1 << 63
@@ -143,7 +143,7 @@ def decode_metadata(content: bytes) -> Metadata:
     Raises
     ------
     DatabaseError
-        If it is not msgpack, larger than 8 MiB, or a value has the wrong type.
+        If it is not msgpack, larger than 2 MiB, or a value has the wrong type.
     """
     if len(content) > _MAX_BYTES:
         raise DatabaseError(

@@ -157,6 +157,9 @@ def _check_start(found: Diagnosis, start: bytes) -> bool:
     page = int.from_bytes(start[16:18], "big")
     page = 65536 if page == 1 else page
     pages = int.from_bytes(start[28:32], "big")
+    if page < 512 or page & page - 1:
+        found.failed("format", f"It is damaged: its header says pages of {page} bytes", Fate.FATAL)
+        return False
     if size < page * pages:
         message = f"It is cut off: it has {size} bytes, and its header says {page * pages}"
         found.failed("format", message, Fate.FATAL)
@@ -297,8 +300,8 @@ def _check_columns(found: Diagnosis, db: sqlite3.Connection, triggers: list[str]
         names = ", ".join(f"`{name}`" for name in missing)
         found.failed("schema", f"`{TABLE}` has no column {names}: every look-up fails", Fate.FATAL)
         return False
-    if any(hidden for _, hidden in columns.values()) or "id" not in folded:
-        message = f"`{TABLE}` has computed columns or no `id`, and its rows are not checked"
+    if any(hidden for _, hidden in columns.values()) or not _is_numbered(db):
+        message = f"`{TABLE}` has computed columns or no row number `id`: its rows are not checked"
         found.say(Level.SUSPICIOUS, "not-checked", message)
         return False
     known = {name: kind for name, kind, _, _ in COLUMNS}
@@ -316,6 +319,20 @@ def _check_columns(found: Diagnosis, db: sqlite3.Connection, triggers: list[str]
         found.say(Level.SUSPICIOUS, "index", message)
     found.passed("schema", ", ".join(columns)[:1000])
     return True
+
+
+def _is_numbered(db: sqlite3.Connection) -> bool:
+    """Whether `id` is SQLite's own row number; else it may be anything, also twice.
+
+    It is, where an INTEGER is the primary key and needs no index (not so WITHOUT ROWID).
+    """
+    keys = [
+        (name.lower(), kind.upper())
+        for _, name, kind, _, _, key in db.execute(f"PRAGMA table_info({TABLE})")
+        if key
+    ]
+    origins = [row[3] for row in db.execute(f"PRAGMA index_list({TABLE})")]
+    return keys == [(b"id", b"INTEGER")] and b"pk" not in origins
 
 
 def _has_index(db: sqlite3.Connection) -> bool:

@@ -45,10 +45,7 @@ _ROWS = (
     " WHERE found.kernel_name = kern_db.kernel_name AND found.kernel_args = kern_db.kernel_args)"
     " FROM main.kern_db NOT INDEXED WHERE id BETWEEN ? AND ? ORDER BY id"
 )
-_LOOKUP = (
-    "SELECT id FROM main.kern_db"
-    " WHERE kernel_name = CAST(? AS TEXT) AND kernel_args = CAST(? AS TEXT)"
-)
+_LOOKUP = "SELECT id FROM main.kern_db WHERE kernel_name = ? AND kernel_args = ?"
 _UNKNOWN = object()
 
 
@@ -264,7 +261,13 @@ class _Worker:
         if row.types[:2] != ("text", "text"):
             return checked
         if hit is _UNKNOWN:
-            found = self._db.execute(_LOOKUP, (row.kernel_name, row.kernel_args)).fetchone()
+            assert isinstance(row.kernel_name, bytes)
+            assert isinstance(row.kernel_args, bytes)
+            try:  # as text, which SQLite turns into the encoding of the file
+                key = row.kernel_name.decode(), row.kernel_args.decode()
+            except UnicodeDecodeError:
+                return checked  # never looked up, and it is said so
+            found = self._db.execute(_LOOKUP, key).fetchone()
             hit = found[0] if found else None
         if hit == row.id:
             return checked

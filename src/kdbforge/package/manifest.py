@@ -33,7 +33,7 @@ __all__ = [
 
 SCHEMA = 1
 #: A manifest names one database and some hundred GPUs and failures at most.
-_LARGEST = 64 << 20
+_LARGEST = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +171,11 @@ def _parse(path: Path, values: Mapping[str, Any]) -> Manifest:
         path=path,
         toolchain=_parse_toolchain(values),
         policy=_text(values["policy"]),
-        problems=int(values["problems"]["count"]),
+        problems=_count(values["problems"]["count"]),
         environment={_text(key): _text(v) for key, v in values["environment"].items()},
         files=tuple(_parse_file(entry) for entry in values["files"]),
         gpus=tuple(
-            ManifestGpu(_text(gpu["target"]), int(gpu["num_cu"]), _text(gpu["basename"]))
+            ManifestGpu(_text(gpu["target"]), _count(gpu["num_cu"]), _text(gpu["basename"]))
             for gpu in values["gpus"]
         ),
         missing=len(values["missing"]),
@@ -196,7 +196,14 @@ def _parse_file(values: Mapping[str, Any]) -> ManifestFile:
     name = _text(values["name"])
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise ValueError(f"it names a file that is not beside it: {name!r}")
-    return ManifestFile(name, int(values["records"]), _text(values["sha256"]), int(values["size"]))
+    records, size = _count(values["records"]), _count(values["size"])
+    return ManifestFile(name, records, _text(values["sha256"]), size)
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise TypeError(f"{str(value)[:40]!r} is not a count")
+    return value
 
 
 def _text(value: object) -> str:

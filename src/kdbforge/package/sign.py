@@ -14,7 +14,6 @@ A manifest names its files by SHA-256, so that its signature covers them as well
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -327,7 +326,7 @@ def _split(text: str, what: str) -> tuple[str, bytes]:
     _check_name(name, what)
     try:
         return name, base64.b64decode(code, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error, or that the text is not ASCII
         raise InputError(
             f"Malformed {what} `{name}`: what follows the `:` is not base64", hint=_FORM
         ) from error

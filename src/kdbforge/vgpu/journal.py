@@ -28,6 +28,9 @@ _MAX_PAYLOAD = 256 << 20
 
 PROCESS, BLOB, ACTION, MARK, LOAD, FORBIDDEN, UNSUPPORTED, COMMAND = range(1, 9)
 
+#: Longest chain of actions that build on each other; a compilation takes about five.
+_MAX_CHAIN = 100
+
 #: How the bytes start that stand for a code object not compiled yet.
 MARKER_PREFIX = b"kdbforge-capture:"
 
@@ -68,7 +71,8 @@ class Capture:
         Raises
         ------
         VirtualGpuError
-            If the marker is malformed, or its actions are not in the journal.
+            If the marker is malformed, its actions are not in the journal, or more than 100 of
+            them build on each other (or on themselves).
         """
         marker = marker.strip()
         if marker not in self._jobs:
@@ -81,7 +85,12 @@ class Capture:
         return self._jobs[marker]
 
     def _collect(
-        self, nonce: str, wanted: int, order: dict[int, int], actions: list[Action | Command]
+        self,
+        nonce: str,
+        wanted: int,
+        order: dict[int, int],
+        actions: list[Action | Command],
+        depth: int = 0,
     ) -> None:
         """Append the action and those that it builds on, inputs first, each once."""
         if wanted in order:
@@ -89,6 +98,8 @@ class Capture:
         raw = self._actions.get((nonce, wanted))
         if raw is None:
             raise VirtualGpuError(f"The capture journal has no action {nonce}:{wanted}")
+        if depth > _MAX_CHAIN:
+            raise VirtualGpuError(f"The chain of actions below {nonce}:{wanted} has no end")
         if isinstance(raw, Command):
             order[wanted] = len(actions)
             actions.append(raw)
@@ -96,7 +107,7 @@ class Capture:
         inputs: list[FileInput | ActionOutput] = []
         for item in raw.inputs:
             if isinstance(item, ActionOutput):
-                self._collect(nonce, item.action, order, actions)
+                self._collect(nonce, item.action, order, actions, depth + 1)
                 item = ActionOutput(order[item.action], item.kind, item.index, item.name)  # noqa: PLW2901
             inputs.append(item)
         order[wanted] = len(actions)

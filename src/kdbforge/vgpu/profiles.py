@@ -90,7 +90,8 @@ def parse_profiles(text: str, file_name: str) -> list[DeviceProfile]:
     """
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    # Beside its own errors tomllib lets those of what is nested too deep or too long a number out.
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"Device profiles are not valid TOML: {error}", context=[file_name]
         ) from None
@@ -248,7 +249,8 @@ def _checked(table: object, keys: Mapping[str, type], where: str) -> dict[str, A
 def _is_bad(value: object) -> bool:
     if isinstance(value, str):
         return not value.strip() or not value.isprintable()
-    return isinstance(value, int) and not isinstance(value, bool) and value <= 0
+    # settings.c reads what becomes of these as C ints, but for the memory.
+    return isinstance(value, int) and not isinstance(value, bool) and not 0 < value < 1 << 31
 
 
 # Finding a GPU by name

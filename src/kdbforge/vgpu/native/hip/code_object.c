@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* strnlen */
 #include "code_object.h"
 
 #include "probe.h"
@@ -24,6 +25,8 @@ enum feature { FEATURE_UNSUPPORTED, FEATURE_ANY, FEATURE_OFF, FEATURE_ON };
 
 /* No real code object comes near this; it bounds the work that a hostile header can ask for. */
 static const uint64_t largest_image = UINT64_C(1) << 30;
+/* Names may share their bytes, so that a small table of them could be read as gigabytes. */
+static const uint64_t most_symbols = 100000, longest_name = 16384, most_name_bytes = UINT64_C(16) << 20;
 
 static const struct machine {
     const char *arch;
@@ -46,6 +49,8 @@ struct reader {
     uint64_t size;
     struct probe probe;  /* both only for images of unknown size: */
     uint64_t readable;   /* how many bytes are known to be readable */
+    uint64_t name_bytes; /* of the symbols so far */
+    bool seen_dynsym, seen_symtab;
     char *reason;
     size_t reason_size;
 };
@@ -207,6 +212,9 @@ static bool read_symbols(struct reader *reader, const Elf64_Shdr *table, const E
         strings->sh_type != SHT_STRTAB || strings->sh_size == 0 || text[strings->sh_size - 1] != '\0') {
         return refuse(reader, "a symbol table is damaged");
     }
+    if (table->sh_size / sizeof(Elf64_Sym) > most_symbols) {
+        return refuse(reader, "a symbol table has more than %llu symbols", (unsigned long long)most_symbols);
+    }
     for (uint64_t i = 0; i < table->sh_size / sizeof(Elf64_Sym); i++) {
         Elf64_Sym symbol;
 
@@ -214,6 +222,11 @@ static bool read_symbols(struct reader *reader, const Elf64_Shdr *table, const E
         if (symbol.st_name >= strings->sh_size) {
             return refuse(reader, "the name of symbol %llu lies outside its string table",
                           (unsigned long long)i);
+        }
+        const size_t length = strnlen(text + symbol.st_name, longest_name + 1);
+        reader->name_bytes += length;
+        if (length > longest_name || reader->name_bytes > most_name_bytes) {
+            return refuse(reader, "the names of its symbols are too long");
         }
         if (is_kernel(&symbol, text + symbol.st_name) && !add_kernel(object, text + symbol.st_name)) {
             return refuse(reader, "out of memory");
@@ -256,6 +269,11 @@ static bool read_sections(struct reader *reader, const Elf64_Ehdr *header, struc
         if (table.sh_type != SHT_DYNSYM && table.sh_type != SHT_SYMTAB) {
             continue;
         }
+        bool *const seen = table.sh_type == SHT_DYNSYM ? &reader->seen_dynsym : &reader->seen_symtab;
+        if (*seen) { /* gABI, "Sections": only one of each */
+            return refuse(reader, "symbol table %u is not the only one of its type", i);
+        }
+        *seen = true;
         if (table.sh_link >= header->e_shnum) {
             return refuse(reader, "symbol table %u has no string table", i);
         }
@@ -295,7 +313,8 @@ static bool read_all(struct reader *reader, struct code_object *object)
 bool code_object_read(struct code_object *object, const void *image, uint64_t size, char *reason,
                       size_t reason_size)
 {
-    struct reader reader = {image, size, {{-1, -1}}, 0, reason, reason_size};
+    struct reader reader = {.image = image, .size = size, .probe = {{-1, -1}}, .reason = reason,
+                            .reason_size = reason_size};
     bool good = false;
 
     memset(object, 0, sizeof *object);
