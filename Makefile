@@ -1,5 +1,5 @@
 # make demo   set up, fetch a MIOpen toolchain, build and prove databases for three GPUs
-# make test   set up, and run linters and all tests
+# make test   set up, and run linters and all tests, PyTorch among what they need
 # make test-child  set up, fetch a libMIOpen that runs clang as a child process, and test with it
 # make bench  set up, and measure what the README gives figures for
 # make fuzz   set up, and fuzz each parser for FUZZ_SECONDS (FUZZ="kdb elf" for some of them);
@@ -11,6 +11,8 @@ JOBS := $(shell nproc)
 # Toolchains, and the store that demo and bench share; delete `build` to start from nothing.
 export KDBFORGE_DATA ?= $(CURDIR)/build/data
 export KDBFORGE_STORE ?= $(CURDIR)/build/store
+TORCH ?= torch==2.13.0
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 FUZZ_SECONDS ?= 60
 FUZZ ?= kdb kdb_rows elf notes bundle journal plan manifest signature profiles problems
 FUZZ_NATIVE := -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
@@ -22,7 +24,7 @@ demo: toolchain
 	$(BIN)/kdbforge build suite:resnet50 --gpu gfx1030_40 --gpu gfx1010_20 --gpu gfx906_60 \
 	    -o demo -j $(JOBS)
 
-test: lint toolchain
+test: lint toolchain $(VENV)/torch
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope --ignore tests/child tests
 
 # A folder of its own, since a toolchain need not be named where there is only one.
@@ -62,7 +64,14 @@ setup: $(VENV)/installed
 
 $(VENV)/installed: $(SOURCES)
 	scripts/create-venv $(VENV)
-	$(BIN)/python -m pip install --quiet '.[dev]'
+	$(BIN)/python -m pip install --quiet '.[dev,onnx]'
+	touch $@
+
+# PyTorch's own index has builds without CUDA, which is several gigabytes; where it cannot be
+# reached, the usual index is expected to have one.
+$(VENV)/torch: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --index-url $(TORCH_INDEX) $(TORCH) 2>/dev/null || \
+	    $(BIN)/python -m pip install --quiet $(TORCH)
 	touch $@
 
 clean:
