@@ -70,8 +70,8 @@ $(VENV)/installed: $(SOURCES)
 # PyTorch's own index has builds without CUDA, which is several gigabytes; where it cannot be
 # reached, the usual index is expected to have one.
 $(VENV)/torch: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --index-url $(TORCH_INDEX) $(TORCH) 2>/dev/null || \
-	    $(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --no-compile --index-url $(TORCH_INDEX) $(TORCH) 2>/dev/null || \
+	    $(BIN)/python -m pip install --quiet --no-compile $(TORCH)
 	touch $@
 
 clean:

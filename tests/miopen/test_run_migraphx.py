@@ -69,6 +69,10 @@ def convolution() -> bytes:
     return field(1, 8) + field(7, graph) + field(8, field(2, 13))
 
 
+def convolutions(lines: str) -> set[str]:
+    return {line for line in lines.splitlines() if line.split()[1].startswith("conv")}
+
+
 def test_compile_and_run(kdbforge: Run, tmp_path: Path, migraphx: Path) -> None:
     model, problems, plan = tmp_path / "model.onnx", tmp_path / "problems", tmp_path / "plan"
     model.write_bytes(convolution())
@@ -84,5 +88,7 @@ def test_compile_and_run(kdbforge: Run, tmp_path: Path, migraphx: Path) -> None:
     lines = kdbforge("problems", problems)
     assert lines.returncode == 0, lines.stderr
     assert lines.stdout.startswith("MIOpenDriver conv -n 1 -c 3 -H 16 -W 16 -k 4 -y 3 -x 3")
+    listed = kdbforge("problems", model)  # by reading the file, as MIGraphX would call MIOpen
+    assert convolutions(listed.stdout) == convolutions(lines.stdout)
     made = read_plan(plan)
     assert len(made.jobs) > len(made.gpus[0].records) > 0  # its own kernels are in no database
