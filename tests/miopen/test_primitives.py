@@ -49,6 +49,7 @@ LINES = {
     "transformersampadamw": ("MIOpenAdam.cpp",),
     "CBAInfer -c 8 -k 8 -n 1 -J 4": ("MIOpenConvDirBatchNormActiv.cl",),
     "CAInfer -c 8 -k 8 -n 1 -J 5": ("MIOpenConvDirBatchNormActiv.cl",),
+    "bnormactiv": ("MIOpenBatchNormActivFwdTrainSpatial.cl",),
     "mha": ("MIOpenSoftmaxAttn.cpp",),
 }
 #: Primitives whose solvers want shapes so large or special that none is in the list above.

@@ -14,7 +14,7 @@ import pytest
 from kdbforge.errors import InputError, ToolchainError
 from kdbforge.model.job import ActionOutput, Command, FileInput, Job
 from kdbforge.model.plan import GpuPlan, Plan, PlannedRecord, ToolchainId
-from kdbforge.model.problem import Problem
+from kdbforge.model.problem import Convolution
 from kdbforge.planner.planfile import read_plan, write_plan
 from kdbforge.toolchain import add, find, probe
 from kdbforge.toolchain.childbuild import compiler_packages, is_unneeded, runs_children
@@ -217,7 +217,7 @@ def plan_with(job: Job) -> Plan:
     )  # fmt: skip
     return Plan(
         ToolchainId("debian-6", "6", "3.4.0", "ab", "f" * 64), "default", {},
-        (Problem("fp32", "fwd", "NCHW", 1, 3, 8, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)),),
+        (Convolution("fp32", "fwd", "NCHW", 1, 3, 8, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)),),
         (gpu,), {key: job}, dict.fromkeys(job.digests(), DATA),
     )  # fmt: skip
 

@@ -85,8 +85,9 @@ def script_problems(source: str, remarks: list[str]) -> Iterator[tuple[Problem, 
 
 
 def _report(source: str, path: str, name: str) -> dict[str, Any]:
-    # -P: what lies in the working folder must not stand in for a library.
-    command = [sys.executable, "-P", "-m", "kdbforge.torch", path, name]
+    # -P: what lies in the working folder must not stand in for a library. -u: what the script
+    # printed is not lost if it dies.
+    command = [sys.executable, "-P", "-u", "-m", "kdbforge.torch", path, name]
     with tempfile.TemporaryFile() as errors:
         child = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, check=False
