@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from kdbforge import api, find_gpu
 from kdbforge.miopen.replay import Outcome
 from kdbforge.model.policy import POLICIES
+from kdbforge.problems import load
 from kdbforge.vgpu.process import CompileMode
 from lab import WORKERS, Build, Lab
 
@@ -139,6 +141,22 @@ def digests(built: Build) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
+def log_rate(lab: Lab) -> Iterator[Figure]:
+    """Lines of a level-6 log read in a second of one core, and CPU time against `grep -c`."""
+    log = lab.long_log(lines=1_000_000)
+    started = time.process_time()
+    found = load([str(log.path)])
+    seconds = time.process_time() - started
+    assert len(found) == log.problems
+    before = os.times()
+    subprocess.run(["grep", "-c", "MIOpenDriver", str(log.path)], check=True, capture_output=True)
+    after = os.times()
+    grep = sum(after[2:4]) - sum(before[2:4])  # user and system time of children
+    rate = log.lines / seconds / 1000
+    yield at_least("lines of a level-6 log read on one core", rate, 100, "thousand/s")
+    yield Figure(f"the same, CPU time / `grep -c`, {log.lines:,} lines", seconds / grep, "")
+
+
 FIGURES: dict[str, Callable[[Lab], Iterator[Figure]]] = {
     "planning-rate": planning_rate,
     "compile-efficiency": compile_efficiency,
@@ -147,4 +165,5 @@ FIGURES: dict[str, Callable[[Lab], Iterator[Figure]]] = {
     "same-records": same_records,
     "misses": misses,
     "reproducible": reproducible,
+    "log-rate": log_rate,
 }

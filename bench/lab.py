@@ -21,7 +21,7 @@ from kdbforge.problems import ProblemList, load
 from kdbforge.store import Store
 from kdbforge.vgpu.process import CompileMode
 
-__all__ = ["WORKERS", "Build", "Lab"]
+__all__ = ["WORKERS", "Build", "Lab", "Log"]
 
 #: The figures are stated for two cores.
 WORKERS = 2
@@ -38,6 +38,15 @@ class Build:
         """Records of the database `<name>.kdb`, by key."""
         path = next(d.path for d in self.report.databases if d.path.stem == name)
         return {record.key: record for record in read_kdb(path)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Log:
+    """A log of libMIOpen with so many different problems in it."""
+
+    path: Path
+    lines: int
+    problems: int
 
 
 class Lab:
@@ -108,6 +117,21 @@ class Lab:
         """The records that libMIOpen wrote when it compiled for itself, by key."""
         (database,) = self.by_itself(gpu, policy).databases
         return {record.key: record for record in read_ukdb_rows(database)}
+
+    def long_log(self, lines: int) -> Log:
+        """A log of the network's first problems, level 6 and with commands, again and again."""
+        problems = self.problems.problems[:30]
+        environment = {"MIOPEN_LOG_LEVEL": "6", "MIOPEN_ENABLE_LOGGING_CMD": "1"}
+        calls = ("immediate", "find")
+        options = ReplayOptions(CompileMode.CAPTURE, calls, environment=environment)
+        folder = self.fresh()
+        replay(self.toolchain, find_gpu("gfx1030_36"), problems, options, folder)
+        once = (folder / "log").read_bytes()
+        times = -(-lines // once.count(b"\n"))
+        path = folder / "long.log"
+        with path.open("wb") as file:
+            file.writelines(once for _ in range(times))
+        return Log(path, times * once.count(b"\n"), len(problems))
 
 
 def say(text: str) -> None:

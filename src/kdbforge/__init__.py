@@ -14,9 +14,10 @@ from kdbforge.errors import KdbforgeError
 from kdbforge.model.device import Gpu
 from kdbforge.model.plan import Plan
 from kdbforge.model.policy import POLICIES, Policy
-from kdbforge.model.problem import Problem
+from kdbforge.model.problem import Convolution, Operation, Problem
 from kdbforge.model.proof import Miss, Proof
 from kdbforge.model.toolchain import Toolchain
+from kdbforge.session import Session
 
 __version__ = "0.1.0"
 
@@ -24,14 +25,17 @@ __all__ = [
     "POLICIES",
     "BuildOptions",
     "BuildReport",
+    "Convolution",
     "Gpu",
     "KdbforgeError",
     "Miss",
     "Observer",
+    "Operation",
     "Plan",
     "Policy",
     "Problem",
     "Proof",
+    "Session",
     "Toolchain",
     "__version__",
     "build",

@@ -26,7 +26,7 @@ from kdbforge.package.manifest import manifest_path, write_manifest
 from kdbforge.planner.counts import every_cu_count
 from kdbforge.planner.plan import make_plan
 from kdbforge.problems import ProblemList
-from kdbforge.prover.prove import prove_kdbs
+from kdbforge.prover.prove import Known, prove_kdbs
 from kdbforge.store.store import Store
 
 __all__ = [
@@ -66,9 +66,13 @@ class BuildReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every problem was planned, every record built, and every proof succeeded."""
+        """Whether every problem was planned, every record built, and every proof succeeded.
+
+        What a version of libMIOpen does not have, and what has an unstable key, no database can
+        hold: neither makes a build incomplete.
+        """
         return not (
-            any(gpu.unplanned for gpu in self.plan.gpus)
+            any(not entry.absent for gpu in self.plan.gpus for entry in gpu.unplanned)
             or any(database.missing for database in self.databases)
             or not all(proof.proven for proof in self.proofs)
         )
@@ -205,7 +209,10 @@ def _prove(
     def prove(gpu: Gpu, gpu_plan: GpuPlan, stop: Event) -> Proof:
         return prove_kdbs(
             toolchain, gpu, [home[gpu_plan]], plan.problems, options.policy, work,
-            known_failures={(entry.problem, entry.call) for entry in gpu_plan.unplanned},
+            known=Known(
+                frozenset((entry.problem, entry.call) for entry in gpu_plan.unplanned),
+                frozenset(gpu_plan.unstable),
+            ),
             stop=stop,
         )  # fmt: skip
 

@@ -95,6 +95,12 @@ class VirtualGpuError(KdbforgeError):
     reference = "virtual-gpu"
 
 
+class SessionError(KdbforgeError):
+    """MIOpen cannot do a step of a session."""
+
+    reference = "session"
+
+
 class WorkerError(KdbforgeError):
     """A child process that kdbforge depends on could not do its work at all."""
 

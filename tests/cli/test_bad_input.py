@@ -29,9 +29,9 @@ FILES = [
     ),
     pytest.param(
         b"MIOpenDriver gemm -n 1\n",
-        "error: The MIOpenDriver command `gemm` is not supported yet\n"
+        "error: The MIOpenDriver command `gemm` is not supported\n"
         "  in.txt:1\n  MIOpenDriver gemm -n 1\n\n"
-        "hint: kdbforge builds for `conv`, `convfp16`, `convbfp16`, `convint8`\n",
+        "hint: `kdbforge problems --commands` lists those that are\n",
         id="primitive",
     ),
     pytest.param(

@@ -49,7 +49,7 @@ def guests(pid: int | str = "self") -> list[int]:
     """
     tasks = Path(f"/proc/{pid}/task").iterdir()
     found = [word for task in tasks for word in (task / "children").read_text().split()]
-    return [int(word) for word in found if b"guest.py" in _arguments(word)]
+    return [int(word) for word in found if b"guest" in _arguments(word)]
 
 
 def _arguments(pid: str) -> bytes:

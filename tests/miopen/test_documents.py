@@ -21,7 +21,7 @@ def blocks(document: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", document.read_text(), re.M | re.S)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md", "docs/session.md"])
 def test_python_runs(
     toolchain: Toolchain, tmp_path: Path, shared_store: Path, monkeypatch: pytest.MonkeyPatch,
     name: str,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kdbforge.errors import HostError, InputError
 from kdbforge.model.job import Action, ActionOutput, FileInput, Job
 from kdbforge.model.plan import GpuPlan, Plan, PlannedRecord, ToolchainId, Unplanned, UnstableKey
-from kdbforge.model.problem import Problem
+from kdbforge.model.problem import Convolution
 from kdbforge.planner.planfile import read_plan, write_plan
 
 SOURCE = b"kernel void k() {}"
@@ -33,8 +33,8 @@ PLAN = Plan(
     "default",
     {"MIOPEN_DEBUG_GCN_ASM_KERNELS": "0"},
     (
-        Problem("fp32", "fwd", "NCHW", 1, 3, 8, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)),
-        Problem("fp16", "wrw", "NHWC", 2, 4, 8, (8, 8), (1, 1), (0, 0), (1, 1), (1, 1), 2),
+        Convolution("fp32", "fwd", "NCHW", 1, 3, 8, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)),
+        Convolution("fp16", "wrw", "NHWC", 2, 4, 8, (8, 8), (1, 1), (0, 0), (1, 1), (1, 1), 2),
     ),
     (
         GpuPlan(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
+from rich.markup import escape
 
 from kdbforge.cli.console import console, emit_json
 from kdbforge.errors import InputError
-from kdbforge.model.problem import DIRECTIONS
-from kdbforge.problems import SUITES, ProblemList, driver_line, load
+from kdbforge.model.problem import DIRECTIONS, Convolution, Problem
+from kdbforge.problems import SUITES, ProblemList, command_titles, driver_line, load
 from kdbforge.problems.suites import PREFIX, Suite
 
 __all__ = ["load_problems", "problem_options", "problems", "suite_options"]
@@ -45,19 +47,22 @@ def suite_options(command: Command) -> Command:
 def load_problems(
     sources: Sequence[str], batch: str | None, dtype: str | None, direction: str | None
 ) -> ProblemList:
-    """Load the problems that the words of `problem_options` ask for.
+    """Load the problems that the words of `problem_options` ask for; tell of what logs lack.
 
     Raises
     ------
     InputError
         As `kdbforge.problems.load`, or if a batch size is not a number.
     """
-    return load(
+    found = load(
         sources,
         batch=None if batch is None else [_batch_size(word, batch) for word in _listed(batch)],
         dtypes=None if dtype is None else _listed(dtype),
         directions=None if direction is None else _listed(direction),
     )
+    for note in found.notes:
+        console.print(f"[yellow]note:[/] {escape(note.text)}")
+    return found
 
 
 def _listed(text: str) -> list[str]:
@@ -70,8 +75,25 @@ def _batch_size(word: str, text: str) -> int:
     return int(word)
 
 
+def _print_commands(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    """Print every command that a problem line can have, and leave."""
+    if not wanted or context.resilient_parsing:
+        return
+    for command, title in command_titles():
+        click.echo(f"{command:<44}{title}")
+    context.exit()
+
+
 @click.command(short_help="List the problems in driver lines, logs and suites.")
 @problem_options
+@click.option(
+    "--commands",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_commands,
+    help="List the commands that problem lines can have.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def problems(
     sources: tuple[str, ...],
@@ -84,8 +106,10 @@ def problems(
     """List the problems found in SRC..., each once, as MIOpenDriver command lines.
 
     SRC is a file of MIOpenDriver command lines, a log of a program that ran with
-    MIOPEN_ENABLE_LOGGING_CMD=1, `-` for standard input, or `suite:NAME` for a network that comes
-    with kdbforge; `suite:` lists these. --batch, --dtype and --direction are for suites.
+    MIOPEN_ENABLE_LOGGING_CMD=1 or MIOPEN_LOG_LEVEL=6 (or 5, where it called Find), `-` for
+    standard input, or `suite:NAME` for a network that comes with kdbforge; `suite:` lists these.
+    --batch, --dtype and --direction are for suites. What a log holds that is damaged or not
+    supported is left out, and said so.
 
     \b
     Example:
@@ -105,11 +129,15 @@ def problems(
 
 
 def _counts(found: ProblemList) -> str:
-    by_direction = [
-        f"{sum(problem.direction == direction for problem in found)} {direction}"
-        for direction in DIRECTIONS
-    ]
-    return f"{len(found)} problems ({', '.join(by_direction)}) in {found.total} found"
+    kinds = Counter(map(_kind, found))
+    parts = [f"{kinds.pop(direction, 0)} {direction}" for direction in DIRECTIONS]
+    parts += [f"{count} {name}" for name, count in sorted(kinds.items())]
+    return f"{len(found)} problems ({', '.join(parts)}) in {found.total} found"
+
+
+def _kind(problem: Problem) -> str:
+    """A convolution's direction, or the name of another primitive."""
+    return problem.direction if isinstance(problem, Convolution) else problem.primitive
 
 
 def _as_json(found: ProblemList) -> dict[str, Any]:
@@ -117,15 +145,26 @@ def _as_json(found: ProblemList) -> dict[str, Any]:
     return {
         "digest": found.digest,
         "found": found.total,
+        "notes": [dataclasses.asdict(note) for note in found.notes],
         "problems": [
             {
                 "line": driver_line(problem),
                 "count": count,
                 "origin": origin,
-                **dataclasses.asdict(problem),
+                **_fields(problem),
             }
             for problem, count, origin in rows
         ],
+    }
+
+
+def _fields(problem: Problem) -> dict[str, Any]:
+    if isinstance(problem, Convolution):
+        return {"primitive": "conv", **dataclasses.asdict(problem)}
+    return {
+        "primitive": problem.primitive,
+        "dtype": problem.dtype,
+        "arguments": dict(problem.arguments),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -55,11 +56,16 @@ def print_compile(report: CompileReport, *, verbose: bool) -> None:
 
 
 def print_unplanned(made: Plan, *, verbose: bool) -> int:
-    """Problems that MIOpen could not run, and unstable keys; returns their number."""
+    """Problems that MIOpen could not run, and unstable keys; returns the former's number."""
     count = 0
     for gpu in made.gpus:
-        count += len(gpu.unplanned) + len(gpu.unstable)
-        for entry in _some(gpu.unplanned, verbose=verbose):
+        absent = Counter(entry.absent for entry in gpu.unplanned if entry.absent)
+        for name, times in sorted(absent.items()):
+            problems = f"{times} problem" + "s" * (times > 1)
+            _say(f" from this libMIOpen: {name}, for {problems}", "[yellow]absent[/]")
+        failed = [entry for entry in gpu.unplanned if not entry.absent]
+        count += len(failed)
+        for entry in _some(failed, verbose=verbose):
             line = driver_line(made.problems[entry.problem])
             _say(f" on {gpu.basename}, {entry.call}: {line}", "[yellow]not planned[/]")
             log = entry.log.splitlines()
@@ -79,6 +85,8 @@ def print_proofs(proofs: Sequence[Proof], *, verbose: bool) -> None:
             f"{proof.gpu} {verdict}: {proof.problems} problems, {proof.hits} hits, "
             f"{len(proof.misses)} misses, {len(proof.errors)} errors, {proof.seconds:.1f} s"
         )
+        for name in sorted({miss.kernel_file for miss in proof.unstable}):
+            _say(f"  unstable key: {name} is compiled anew in every process")
         for miss in _some(proof.misses, verbose=verbose):
             options = f" {miss.options}" if verbose else ""
             _say(f"  miss: {miss.kernel_file}{options} for {miss.problem} ({miss.call})")

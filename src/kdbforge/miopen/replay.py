@@ -19,15 +19,18 @@ from threading import Event
 
 from kdbforge.errors import HostError, VirtualGpuError
 from kdbforge.files import host_errors
-from kdbforge.miopen import guest
 from kdbforge.model.device import Gpu
-from kdbforge.model.problem import Problem
+from kdbforge.model.problem import Convolution, Problem
 from kdbforge.model.toolchain import Toolchain
+from kdbforge.vgpu.hostgpu import HostGpu
 from kdbforge.vgpu.journal import Capture, read_journal
 from kdbforge.vgpu.process import CompileMode, VirtualGpu
 
 __all__ = ["Outcome", "Replay", "ReplayOptions", "library_environment", "replay"]
 
+_GUEST = Path(__file__).parent / "guest" / "__main__.py"
+#: The one way of running a problem that is no convolution.
+EXECUTE = "execute"
 #: Seconds without any event after which a child counts as hanging.
 HANG_SECONDS = 600.0
 #: How often a silent child is looked at, whether it must be stopped.
@@ -48,6 +51,7 @@ class Outcome:
     error: str = ""  # empty: success
     log: str = ""  # MIOpen's own messages, when there was an error
     seconds: float = 0.0  # in MIOpen's calls; 0 where the process died
+    absent: str = ""  # the function that this version of libMIOpen does not have
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class ReplayOptions:
     """How to run the problems; `environment` holds MIOpen's own variables."""
 
     mode: CompileMode
+    # Of convolutions; other problems have one way to be run.
     calls: tuple[str, ...]  # of "immediate", "immediate-all", "find", "find-fast", "find-normal"
     system_db: Path | None = None  # folder that MIOpen takes for its system databases
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -86,7 +91,7 @@ def library_environment(toolchain: Toolchain) -> dict[str, str]:
 
 def replay(
     toolchain: Toolchain,
-    gpu: Gpu,
+    gpu: Gpu | None,
     problems: Sequence[Problem],
     options: ReplayOptions,
     folder: Path,
@@ -98,6 +103,8 @@ def replay(
 
     Parameters
     ----------
+    gpu
+        None: the machine's own GPU, on which everything is compiled and executed.
     folder
         New or empty; holds the virtual GPU, MIOpen's databases and temporary files.
     progress
@@ -119,7 +126,7 @@ class _Replayer:
     def __init__(
         self,
         toolchain: Toolchain,
-        gpu: Gpu,
+        gpu: Gpu | None,
         problems: Sequence[Problem],
         options: ReplayOptions,
         folder: Path,
@@ -139,7 +146,7 @@ class _Replayer:
         try:
             for name in ("cache", "userdb", "home", "tmp"):
                 (folder / name).mkdir(parents=True)
-            self._vgpu = VirtualGpu.set_up(toolchain, gpu, options.mode, folder / "vgpu")
+            self._gpu = _set_up(toolchain, gpu, options.mode, folder / "vgpu")
         except OSError as error:
             raise HostError(f"Cannot use `{folder}` as work folder: {error.strerror}") from error
 
@@ -161,7 +168,7 @@ class _Replayer:
         return Replay(
             tuple(self._outcomes),
             tuple(sorted((self._folder / "cache").rglob("*.ukdb"))),
-            read_journal([self._vgpu.journal]),
+            read_journal([self._gpu.journal]),
             self._seconds,
         )
 
@@ -178,7 +185,7 @@ class _Replayer:
             self._note_death(child.returncode, hung)
 
     def _start_child(self, first: int) -> subprocess.Popen[bytes]:
-        argv, environment = self._vgpu.command(Path(guest.__file__), [str(self._request(first))])
+        argv, environment = self._gpu.command(_GUEST, [str(self._request(first))])
         with host_errors("start a process on the virtual GPU"), self._log_path.open("ab") as log:
             return subprocess.Popen(
                 argv,
@@ -214,10 +221,13 @@ class _Replayer:
         request = {
             "parent": os.getpid(),
             "libmiopen": str(self._toolchain.libmiopen),
-            "libamdhip": str(self._vgpu.hip_library),
+            "virtual": isinstance(self._gpu, VirtualGpu),
+            "libamdhip": str(self._gpu.hip_library),
             "log": str(self._log_path),
-            "problems": [dataclasses.asdict(problem) for problem in self._problems],
-            "calls": self._options.calls,
+            "problems": [
+                {**_request_of(problem), "calls": self._calls(i)}
+                for i, problem in enumerate(self._problems)
+            ],
             "first": first,
             "name_only": self._options.name_only,
             "one_handle": self._options.one_handle,
@@ -249,13 +259,14 @@ class _Replayer:
                     str(event.get("error", "")),
                     str(event.get("log", "")),
                     float(str(event["seconds"])),
+                    str(event.get("absent", "")),
                 )
             )
-            if self._progress and event["call"] == self._options.calls[-1]:
+            if self._progress and event["call"] == self._calls(_int(event["problem"]))[-1]:
                 self._progress(_int(event["problem"]) + 1)
         else:
             self._ended = True
-            if not event["hip_calls"]:
+            if not event["hip_calls"] and isinstance(self._gpu, VirtualGpu):
                 self._fail("libMIOpen did not use the virtual GPU")
 
     def _note_death(self, returncode: int, hung: bool) -> None:
@@ -276,11 +287,18 @@ class _Replayer:
 
     def _left_out(self) -> tuple[int, str] | None:
         """The call that was to come next for the last problem, which is not run again."""
-        calls = self._options.calls
-        if not self._outcomes or self._outcomes[-1].call == calls[-1]:
+        if not self._outcomes:
             return None
         last = self._outcomes[-1]
+        calls = self._calls(last.problem)
+        if last.call == calls[-1]:
+            return None
         return last.problem, calls[calls.index(last.call) + 1]
+
+    def _calls(self, problem: int) -> tuple[str, ...]:
+        """The ways in which a problem is run."""
+        convolution = isinstance(self._problems[problem], Convolution)
+        return self._options.calls if convolution else (EXECUTE,)
 
     def _log_tail(self, lines: int = 20) -> str:
         if not self._log_path.exists():
@@ -299,6 +317,24 @@ class _Replayer:
     def _fail(self, message: str) -> None:
         self._check_space()
         raise VirtualGpuError(message, context=self._log_tail().splitlines())
+
+
+def _set_up(
+    toolchain: Toolchain, gpu: Gpu | None, mode: CompileMode, folder: Path
+) -> VirtualGpu | HostGpu:
+    if gpu is None:
+        return HostGpu(toolchain, folder)
+    return VirtualGpu.set_up(toolchain, gpu, mode, folder)
+
+
+def _request_of(problem: Problem) -> dict[str, object]:
+    if isinstance(problem, Convolution):
+        return {"primitive": "conv", **dataclasses.asdict(problem)}
+    return {
+        "primitive": problem.primitive,
+        "dtype": problem.dtype,
+        "arguments": dict(problem.arguments),
+    }
 
 
 def _lines(child: subprocess.Popen[bytes], patience: float, stop: Event) -> Iterator[bytes | None]:

@@ -58,6 +58,7 @@ class Unplanned:
     call: str
     reason: str
     log: str
+    absent: str = ""  # the function that this version of libMIOpen does not have
 
 
 @dataclass(frozen=True, slots=True)

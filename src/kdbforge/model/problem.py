@@ -1,10 +1,10 @@
-"""Problems: one direction of one convolution, as MIOpen's ProblemDescription knows it."""
+"""Problems: one direction of one convolution, or one operation of another primitive."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DIRECTIONS", "DTYPES", "LAYOUTS", "Problem"]
+__all__ = ["DIRECTIONS", "DTYPES", "LAYOUTS", "Convolution", "Operation", "Problem"]
 
 DTYPES = ("fp32", "fp16", "bf16", "int8")
 DIRECTIONS = ("fwd", "bwd", "wrw")
@@ -13,7 +13,7 @@ LAYOUTS = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class Convolution:
     """A convolution problem; sizes are (height, width) or (depth, height, width).
 
     `in_channels` and `in_size` describe the input of the forward pass, whatever the direction.
@@ -55,3 +55,21 @@ class Problem:
             step * (size - 1) + span - 2 * pad + more
             for (size, span, pad, step), more in zip(axes, extra, strict=True)
         )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Operation:
+    """A problem of any other primitive, in the words of a MIOpenDriver command.
+
+    It has one direction where the primitive has several: the flag `forw` (of `bnorm` also
+    `back`) is among the arguments and names just one.
+    """
+
+    primitive: str  # MIOpenDriver's command without the suffix of its dtype
+    dtype: str  # of DTYPES, or `fp64`
+    arguments: tuple[
+        tuple[str, str], ...
+    ]  # long flag and value, for each that tells problems apart
+
+
+Problem = Convolution | Operation

@@ -29,8 +29,12 @@ class Proof:
     errors: tuple[str, ...]  # problems that failed for another reason, with MIOpen's message
     unplannable: int  # failures that the library has with the compiler allowed, too
     seconds: float
+    unstable: tuple[Miss, ...] = ()  # compilations whose key is another one in every process
 
     @property
     def proven(self) -> bool:
-        """Whether nothing was left to compile and nothing failed that need not."""
+        """Whether nothing was left to compile that a database can hold, and nothing failed.
+
+        What has an unstable key is in no database: MIOpen compiles it in every process.
+        """
         return not self.misses and not self.errors

@@ -249,7 +249,7 @@ def _check_kept(run: _Run) -> None:
 
 def _unplanned(result: Replay) -> tuple[Unplanned, ...]:
     return tuple(
-        Unplanned(outcome.problem, outcome.call, outcome.error, outcome.log)
+        Unplanned(outcome.problem, outcome.call, outcome.error, outcome.log, outcome.absent)
         for outcome in result.outcomes
         if outcome.error
     )

@@ -22,7 +22,7 @@ from kdbforge.model.plan import (
     Unplanned,
     UnstableKey,
 )
-from kdbforge.model.problem import Problem
+from kdbforge.model.problem import Convolution, Operation, Problem
 
 __all__ = ["read_plan", "write_plan"]
 
@@ -30,7 +30,7 @@ __all__ = ["read_plan", "write_plan"]
 # files:
 #   blobs/<SHA-256>   the bytes of a job input
 #   plan.json         everything else; "schema" is the version of this layout
-SCHEMA = 1
+SCHEMA = 2
 _PLAN = "plan.json"
 _BLOBS = "blobs/"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -160,10 +160,13 @@ def _from_json(content: dict[str, Any], blobs: Mapping[str, bytes]) -> Plan:
 
 
 def _problem(item: dict[str, Any]) -> Problem:
+    if "primitive" in item:
+        arguments = tuple((str(name), str(value)) for name, value in item["arguments"])
+        return Operation(item["primitive"], item["dtype"], arguments)
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in item.items()
     }
-    return Problem(**values)
+    return Convolution(**values)
 
 
 def _gpu_plan(item: dict[str, Any]) -> GpuPlan:

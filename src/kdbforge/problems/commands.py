@@ -3,59 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from enum import Enum
 
 from kdbforge.errors import InputError, KdbforgeError, UnknownNameError
+from kdbforge.problems.line import Kind, Line, shown
+from kdbforge.problems.primitives import COMMANDS
 
-__all__ = ["CONV_DTYPES", "OTHER_COMMANDS", "Kind", "Line", "not_a_command", "read_line", "shown"]
+__all__ = ["CONV_DTYPES", "NAMES", "REFUSED", "not_a_command", "read_line"]
 
 #: MIOpenDriver's convolution commands and their dtypes (driver/dm_conv*.cpp).
 CONV_DTYPES = {"conv": "fp32", "convfp16": "fp16", "convbfp16": "bf16", "convint8": "int8"}
 
-#: Its other commands, with the suffixes for other dtypes: of MIOpen 3.3 to 3.5 (driver.hpp, Usage).
-_OTHERS = {
-    "activ": "fp16",
-    "adam": "fp16",
-    "adamw": "fp16",
-    "addlayernorm": "fp16 bfp16",
-    "ampadam": "",
-    "ampadamw": "",
-    "bnorm": "fp16 fp16fp32 bfp16fp32",
-    "CAInfer": "fp16 bfp16",
-    "cat": "fp16 bfp16",
-    "CBAInfer": "fp16 bfp16",
-    "convbfp8": "",
-    "convfp8": "",
-    "ctc": "",
-    "dropout": "fp16",
-    "gemm": "fp16",
-    "getitem": "fp16 bfp16",
-    "glu": "fp16 bfp16",
-    "groupnorm": "fp16 bfp16",
-    "kthvalue": "fp16 bfp16",
-    "layernorm": "fp16 bfp16",
-    "lrn": "fp16",
-    "multimarginloss": "fp16 bfp16",
-    "pool": "fp16",
-    "prelu": "fp16 bfp16",
-    "reduce": "fp16 fp64",
-    "reducecalculation": "fp16 bfp16",
-    "reduceextreme": "fp16 bfp16",
-    "rnn": "fp16",
-    "rnn_seq": "fp16",
-    "rope": "fp16 bfp16",
-    "softmarginloss": "fp16 bfp16",
-    "softmax": "fp16",
-    "sum": "fp16 bfp16",
-    "t5layernorm": "fp16 bfp16",
-    "tensorop": "",
-    "transformersadamw": "fp16",
-    "transformersampadamw": "",
-}
-OTHER_COMMANDS = frozenset(
-    name + suffix for name, suffixes in _OTHERS.items() for suffix in ("", *suffixes.split())
-)
+#: Those that kdbforge does not take: `gemm` launches nothing of MIOpen's, and the rest are not in
+#: the libraries of today (driver.hpp, Usage, of MIOpen 3.3 to 3.5).
+REFUSED = ("convfp8", "convbfp8", "gemm", "gemmfp16", "rnn_seq", "rnn_seqfp16")
+#: All names that can stand behind `MIOpenDriver`.
+NAMES = frozenset((*CONV_DTYPES, *COMMANDS, *REFUSED))
 
 _PROGRAM = re.compile(r"""(?:^|(?<=[\s/\\"']))MIOpenDriver(?:\.exe)?["']?(?=\s|$)""")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -70,24 +32,6 @@ _LOGGED = re.compile(r"\bCommand \[[^][]*\] \S*$")
 #: MIOpen's log prefix (src/logger.cpp, LoggingPrefix), and what MIOpenDriver says of a run.
 _LOG = re.compile(r"\bMIOpen\((?:HIP|OpenCL)\)|^MIOpen (?:Forward|Backward) ")
 _BLANKS = " \t\r\n\v\f"
-
-
-class Kind(Enum):
-    """What a line is."""
-
-    BLANK = "blank or comment"
-    COMMAND = "driver command"
-    TEXT = "anything else"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a problem list or log; `words` are those of a command, its name first."""
-
-    kind: Kind
-    words: tuple[str, ...] = ()
-    log: bool = False  # shows that the text around it is a log, in which other lines are ignored
-    logged: bool = False  # the command was written by libMIOpen itself
 
 
 def read_line(text: str) -> Line:
@@ -137,7 +81,7 @@ def _program_line(before: str, after: str) -> Line:
 
 def _is_command(text: str) -> bool:
     name = text.split(maxsplit=1)[:1]
-    return bool(name) and (name[0] in CONV_DTYPES or name[0] in OTHER_COMMANDS)
+    return bool(name) and name[0] in NAMES
 
 
 def _begins_command(before: str) -> bool:
@@ -192,14 +136,8 @@ def not_a_command(text: str) -> KdbforgeError:
     bare = _BARE.match(text.strip(_BLANKS))
     name = rest[0] if rest else bare["name"] if bare is not None else ""
     if name and not _is_command(name):
-        return UnknownNameError("MIOpenDriver command", shown(name), CONV_DTYPES)
+        return UnknownNameError("MIOpenDriver command", shown(name), sorted(NAMES))
     return InputError(
         f"`{shown(text)}` is not a MIOpenDriver command line",
         hint="start lines that are no commands with `#`; only a MIOpen log may hold other text",
     )
-
-
-def shown(text: str, limit: int = 160) -> str:
-    """Return text as it can be printed in an error: one line, no control characters, clipped."""
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text.strip())
-    return clean if len(clean) <= limit else clean[: limit - 3] + "..."

@@ -1,18 +1,23 @@
-"""The flags of MIOpenDriver's convolution commands: names, defaults, and reading of values."""
+"""The flags of MIOpenDriver's commands: names, defaults, and strict reading of their values."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from kdbforge.errors import InputError
-from kdbforge.problems.commands import shown
 from kdbforge.problems.limits import MAX_SIZE
+from kdbforge.problems.line import shown
 
-__all__ = ["FLAGS", "Flag", "Take", "Values", "read_flags"]
+__all__ = ["Flag", "FlagTable", "Take", "Values"]
+
+
+#: More axes than any tensor of MIOpen has.
+MAX_AXES = 8
 
 
 class Take(Enum):
@@ -21,7 +26,11 @@ class Take(Enum):
     SIZE = "a whole number from 1"
     PAD = "a whole number from 0"
     NUMBER = "a whole number"
+    REAL = "a number"
     TEXT = "any text"
+    SIZES = "whole numbers from 1, such as `4,25` or `4x25`"
+    AXES = "whole numbers from 0, such as `0,2`"
+    TENSOR = "a tensor, such as `16x3x32x32` or `16x3x32x32,NHWC`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,147 +42,190 @@ class Flag:
     take: Take
     default: str
     upper: bool = False  # the driver turns the value of the long spelling into capitals
+    choices: tuple[str, ...] = ()  # all that the driver knows; empty: whatever `take` allows
+    most: int = MAX_AXES  # numbers in a list
+    ignored: bool = False  # asks for no other problem: how often to run, what to print
 
     def __str__(self) -> str:
         return f"-{self.short}/--{self.long}"
 
 
-#: All flags of `conv` (driver/conv_driver.hpp, AddCmdLineArgs; `&`, `N`, `~` came with MIOpen 3.5).
-_TABLE = (
-    Flag("I", "in_layout", Take.TEXT, "", upper=True),
-    Flag("O", "out_layout", Take.TEXT, "", upper=True),
-    Flag("f", "fil_layout", Take.TEXT, "", upper=True),
-    Flag("_", "spatial_dim", Take.NUMBER, "2"),
-    Flag("F", "forw", Take.NUMBER, "0"),
-    Flag("n", "batchsize", Take.SIZE, "100"),
-    Flag("c", "in_channels", Take.SIZE, "3"),
-    Flag("!", "in_d", Take.SIZE, "32"),
-    Flag("H", "in_h", Take.SIZE, "32"),
-    Flag("W", "in_w", Take.SIZE, "32"),
-    Flag("k", "out_channels", Take.SIZE, "32"),
-    Flag("@", "fil_d", Take.SIZE, "3"),
-    Flag("y", "fil_h", Take.SIZE, "3"),
-    Flag("x", "fil_w", Take.SIZE, "3"),
-    Flag("#", "conv_stride_d", Take.SIZE, "1"),
-    Flag("u", "conv_stride_h", Take.SIZE, "1"),
-    Flag("v", "conv_stride_w", Take.SIZE, "1"),
-    Flag("$", "pad_d", Take.PAD, "0"),
-    Flag("p", "pad_h", Take.PAD, "0"),
-    Flag("q", "pad_w", Take.PAD, "0"),
-    Flag("r", "pad_val", Take.NUMBER, "0"),
-    Flag("%", "trans_output_pad_d", Take.PAD, "0"),
-    Flag("Y", "trans_output_pad_h", Take.PAD, "0"),
-    Flag("X", "trans_output_pad_w", Take.PAD, "0"),
-    Flag("i", "iter", Take.SIZE, "10"),
-    Flag("V", "verify", Take.NUMBER, "1"),
-    Flag("C", "verification_cache", Take.TEXT, ""),
-    Flag("t", "time", Take.NUMBER, "0"),
-    Flag("w", "wall", Take.NUMBER, "0"),
-    Flag("s", "search", Take.NUMBER, "0"),
-    Flag("P", "printconv", Take.NUMBER, "1"),
-    Flag("o", "dump_output", Take.NUMBER, "0"),
-    Flag("d", "in_data", Take.TEXT, ""),
-    Flag("e", "weights", Take.TEXT, ""),
-    Flag("b", "bias", Take.NUMBER, "0"),
-    Flag("m", "mode", Take.TEXT, "conv"),
-    Flag("z", "pad_mode", Take.TEXT, "default"),
-    Flag("Z", "tensor_vect", Take.NUMBER, "0"),
-    Flag("L", "vector_length", Take.NUMBER, "1"),
-    Flag("^", "dilation_d", Take.SIZE, "1"),
-    Flag("l", "dilation_h", Take.SIZE, "1"),
-    Flag("j", "dilation_w", Take.SIZE, "1"),
-    Flag("a", "in_bias", Take.TEXT, ""),
-    Flag("g", "group_count", Take.PAD, "1"),  # 0 means 1 (GetWeightTensorLengthsFromCmdLine)
-    Flag("D", "dout_data", Take.TEXT, ""),
-    Flag("S", "solution", Take.TEXT, "-1"),
-    Flag("G", "gpualloc", Take.NUMBER, "0"),
-    Flag("U", "in_cast_type", Take.TEXT, "-1"),
-    Flag("T", "out_cast_type", Take.TEXT, "-1"),
-    Flag("R", "wei_cast_type", Take.TEXT, "-1"),
-    Flag("&", "tuning_policy", Take.NUMBER, "0"),
-    Flag("N", "init_output_nan", Take.NUMBER, "0"),
-    Flag("~", "gpubuffer_check", Take.NUMBER, "0"),
-)
-FLAGS: Mapping[str, Flag] = {flag.long: flag for flag in _TABLE}
-_BY_SHORT = {flag.short: flag for flag in _TABLE}
 _NUMBER = re.compile(r"[+-]?[0-9]+")
+_SEPARATOR = re.compile("[x,]")
+_LAYOUT = re.compile(r"[A-Z]{2,5}")
+
+
+class FlagTable(Mapping[str, Flag]):
+    """All flags of one command, by long name, in the order in which a line shows them."""
+
+    def __init__(self, *flags: Flag):
+        self._by_long = {flag.long: flag for flag in flags}
+        self._by_short = {flag.short: flag for flag in flags}
+
+    def __getitem__(self, long: str) -> Flag:
+        return self._by_long[long]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_long)
+
+    def __len__(self) -> int:
+        return len(self._by_long)
+
+    def read(self, words: Sequence[str]) -> Values:
+        """Read as the driver does: each flag takes the next word, and the last one wins.
+
+        Unlike the driver, which reads `-n 3x` as 3, `-n x` as 0 and `-nx 3` as `-n 3`, nothing is
+        taken for what it does not say.
+
+        Raises
+        ------
+        InputError
+            Names the flag: unknown, without a value, or with one that is not of its kind.
+        """
+        given: dict[str, str] = {}
+        for index in range(0, len(words), 2):
+            flag = self._find(words[index])
+            if index + 1 == len(words):
+                raise InputError(f"Flag `{flag}` has no value")
+            value = words[index + 1]
+            if flag.upper and words[index].startswith("--"):
+                value = value.upper()
+            given[flag.long] = _checked(flag, value)
+        return Values(self, given)
+
+    def _find(self, word: str) -> Flag:
+        if not word.startswith("-") or word == "-":
+            raise InputError(
+                f"`{shown(word)}` stands where a flag is expected",
+                hint="each flag takes one value, and a line holds one command",
+            )
+        long = word.startswith("--")
+        flag = self._by_long.get(word[2:]) if long else self._by_short.get(word[1:])
+        if flag is not None:
+            return flag
+        raise InputError(f"Unknown flag `{shown(word)}`", hint=self._hint(word))
+
+    def _hint(self, word: str) -> str | None:
+        """Guess which flag was meant: `--batchsize=1`, `-batchsize`, `-n1`, `--batch_size`."""
+        name, equals, _ = word.lstrip("-").partition("=")
+        if name in self._by_long:
+            return f"write it like `--{name} VALUE`" if equals else f"did you mean `--{name}`?"
+        if not word.startswith("--") and name[:1] in self._by_short:
+            return f"write it like `-{name[:1]} VALUE`"
+        near = difflib.get_close_matches(name, self._by_long, n=3, cutoff=0.6)
+        return "did you mean " + ", ".join(f"`--{n}`" for n in near) + "?" if near else None
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
     """The values that a command line gives, by long name; the driver's defaults for the rest."""
 
+    flags: FlagTable
     given: Mapping[str, str]
 
     def text(self, name: str) -> str:
-        return self.given.get(name, FLAGS[name].default)
+        return self.given.get(name, self.flags[name].default)
 
     def number(self, name: str) -> int:
-        """Return a value that `read_flags` has accepted as a number."""
+        """Return a value that `FlagTable.read` has accepted as a number."""
         return int(self.text(name))
 
     def numbers(self, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(self.number(name) for name in names)
 
+    def lengths(self, name: str) -> tuple[int, ...]:
+        """Return the lengths of a list or tensor; none if it is empty."""
+        text = self.text(name).partition(",")[0] if self._is_tensor(name) else self.text(name)
+        return tuple(int(word) for word in _SEPARATOR.split(text)) if text else ()
 
-def read_flags(words: Sequence[str]) -> Values:
-    """Read flags and values as the driver does: each flag takes the next word, the last one wins.
+    def choice(self, name: str, allowed: Sequence[str]) -> str:
+        """Return a value of those allowed.
 
-    Unlike the driver, which reads `-n 3x` as 3, `-n x` as 0 and `-nx 3` as `-n 3`, nothing is
-    taken for what it does not say.
+        Raises
+        ------
+        InputError
+            If it is another one.
+        """
+        return _checked_choice(self.flags[name], self.text(name), allowed)
 
-    Raises
-    ------
-    InputError
-        Names the flag: unknown, without a value, or with one that is not of its kind.
-    """
-    given: dict[str, str] = {}
-    for index in range(0, len(words), 2):
-        flag = _find_flag(words[index])
-        if index + 1 == len(words):
-            raise InputError(f"Flag `{flag}` has no value")
-        value = words[index + 1]
-        if flag.upper and words[index].startswith("--"):
-            value = value.upper()
-        _check_value(flag, value)
-        given[flag.long] = value
-    return Values(given)
+    def replaced(self, **given: str) -> Values:
+        return Values(self.flags, {**self.given, **given})
 
-
-def _find_flag(word: str) -> Flag:
-    if not word.startswith("-") or word == "-":
-        raise InputError(
-            f"`{shown(word)}` stands where a flag is expected",
-            hint="each flag takes one value, and a line holds one command",
+    def arguments(self) -> tuple[tuple[str, str], ...]:
+        """All that tells problems apart, in the table's order; empty values are left out."""
+        pairs = ((flag.long, self.text(flag.long)) for flag in self.flags.values())
+        return tuple(
+            (long, value) for long, value in pairs if value and not self.flags[long].ignored
         )
-    long = word.startswith("--")
-    flag = FLAGS.get(word[2:]) if long else _BY_SHORT.get(word[1:])
-    if flag is not None:
-        return flag
-    raise InputError(f"Unknown flag `{shown(word)}`", hint=_flag_hint(word))
+
+    def _is_tensor(self, name: str) -> bool:
+        return self.flags[name].take is Take.TENSOR
 
 
-def _flag_hint(word: str) -> str | None:
-    """Guess which flag was meant: `--batchsize=1`, `-batchsize`, `-n1`, `--batch_size`."""
-    name, equals, _ = word.lstrip("-").partition("=")
-    if name in FLAGS:
-        return f"write it like `--{name} VALUE`" if equals else f"did you mean `--{name}`?"
-    if not word.startswith("--") and name[:1] in _BY_SHORT:
-        return f"write it like `-{name[:1]} VALUE`"
-    near = difflib.get_close_matches(name, FLAGS, n=3, cutoff=0.6)
-    return "did you mean " + ", ".join(f"`--{n}`" for n in near) + "?" if near else None
-
-
-def _check_value(flag: Flag, value: str) -> None:
+def _checked(flag: Flag, value: str) -> str:
+    """The value in its one spelling."""
+    if flag.choices:
+        return _checked_choice(flag, value, flag.choices)
     if flag.take is Take.TEXT:
-        return
-    if not _NUMBER.fullmatch(value):
+        return value
+    if flag.take is Take.REAL:
+        return _checked_real(flag, value)
+    if flag.take is Take.TENSOR:
+        return _checked_tensor(flag, value)
+    if flag.take in (Take.SIZES, Take.AXES):
+        least = Take.SIZE if flag.take is Take.SIZES else Take.PAD
+        return ",".join(_checked_list(flag, value, _SEPARATOR.split(value), least))
+    return _checked_number(flag, value, value, flag.take)
+
+
+def _checked_choice(flag: Flag, value: str, allowed: Sequence[str]) -> str:
+    if value not in allowed:
+        listed = ", ".join(f"`{a}`" for a in allowed)
+        raise InputError(f"`{shown(value)}` of flag `{flag}` is not one of {listed}")
+    return value
+
+
+def _checked_number(flag: Flag, value: str, word: str, take: Take) -> str:
+    if not _NUMBER.fullmatch(word):
         if value.startswith("-"):
             raise InputError(f"Flag `{flag}` has no value: `{shown(value)}` follows")
         raise InputError(f"`{shown(value)}` of flag `{flag}` is not {flag.take.value}")
     # The driver reads C ints; the length comes first since Python refuses huge ones.
-    if len(value) > 20 or abs(int(value)) > MAX_SIZE:
+    if len(word) > 20 or abs(int(word)) > MAX_SIZE:
         raise InputError(f"`{shown(value)}` of flag `{flag}` is larger than {MAX_SIZE}")
-    least = {Take.SIZE: 1, Take.PAD: 0}.get(flag.take)
-    if least is not None and int(value) < least:
-        raise InputError(f"`{value}` of flag `{flag}` is not {flag.take.value}")
+    least = {Take.SIZE: 1, Take.PAD: 0}.get(take)
+    if least is not None and int(word) < least:
+        raise InputError(f"`{shown(value)}` of flag `{flag}` is not {flag.take.value}")
+    return str(int(word))
+
+
+def _checked_real(flag: Flag, value: str) -> str:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"`{shown(value)}` of flag `{flag}` is not {flag.take.value}")
+    return repr(number)
+
+
+def _checked_list(flag: Flag, value: str, words: Sequence[str], take: Take) -> list[str]:
+    if len(words) > flag.most:
+        raise InputError(f"`{shown(value)}` of flag `{flag}` has more than {flag.most} numbers")
+    return [_checked_number(flag, value, word, take) for word in words]
+
+
+def _checked_tensor(flag: Flag, value: str) -> str:
+    """Lengths joined by `x`, and after a comma a layout or strides (driver/InputFlags.cpp)."""
+    lengths, comma, rest = value.partition(",")
+    words = _checked_list(flag, value, lengths.split("x"), Take.SIZE)
+    if not comma:
+        return "x".join(words)
+    if rest[:1].isdigit():
+        strides = _checked_list(flag, value, rest.split("x"), Take.PAD)
+        if len(strides) != len(words):
+            raise InputError(f"`{shown(value)}` of flag `{flag}` has not a stride for each length")
+        return "x".join(words) + "," + "x".join(strides)
+    if not _LAYOUT.fullmatch(rest) or len(rest) != len(words):
+        raise InputError(f"`{shown(rest)}` in flag `{flag}` is no layout of {len(words)} axes")
+    return "x".join(words) + "," + rest

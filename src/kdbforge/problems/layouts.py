@@ -1,17 +1,17 @@
-"""Which layout a command line means, given the names that MIOpen itself writes in its logs."""
+"""Which layout a command line or key means, given the names that MIOpen itself writes in logs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kdbforge.model.problem import LAYOUTS, Problem
+from kdbforge.model.problem import LAYOUTS, Convolution
 
 __all__ = ["agreed_layout", "tensor_lengths", "written_layout"]
 
 _AXES = {2: "NCHW", 3: "NCDHW"}
 
 
-def agreed_layout(problem: Problem, given: Mapping[str, str]) -> str | None:
+def agreed_layout(problem: Convolution, given: Mapping[str, str]) -> str | None:
     """Return the layout that all of the given names can stand for; None if there is none.
 
     MIOpen tells a tensor's layout from its strides, which do not say it where lengths are 1: the
@@ -28,7 +28,7 @@ def agreed_layout(problem: Problem, given: Mapping[str, str]) -> str | None:
     return None
 
 
-def tensor_lengths(problem: Problem) -> dict[str, tuple[int, ...]]:
+def tensor_lengths(problem: Convolution) -> dict[str, tuple[int, ...]]:
     """Lengths of input, filter and output as MIOpen orders them: N, C, then the spatial ones."""
     filters, channels = problem.out_channels, problem.in_channels
     if problem.transposed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from kdbforge.errors import InputError
-from kdbforge.model.problem import DIRECTIONS, DTYPES, LAYOUTS, Problem
+from kdbforge.model.problem import DIRECTIONS, DTYPES, LAYOUTS, Convolution
 
 __all__ = ["MAX_SIZE", "MAX_TENSOR_BYTES", "check"]
 
@@ -17,7 +17,7 @@ MAX_TENSOR_BYTES = 2**40
 _ELEMENT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 
 
-def check(problem: Problem) -> None:
+def check(problem: Convolution) -> None:
     """Refuse a problem that no GPU can run or that MIOpen does not define.
 
     Raises
@@ -33,7 +33,7 @@ def check(problem: Problem) -> None:
     _check_tensors(problem)
 
 
-def _check_names(problem: Problem) -> None:
+def _check_names(problem: Convolution) -> None:
     layouts = LAYOUTS.get(problem.spatial_dims, ())
     for what, value, allowed in (
         ("dtype", problem.dtype, DTYPES),
@@ -51,7 +51,7 @@ def _are(allowed: tuple[str, ...]) -> str:
     return "can be " + ", ".join(f"`{a}`" for a in allowed) if allowed else "do not exist"
 
 
-def _check_ranges(problem: Problem) -> None:
+def _check_ranges(problem: Convolution) -> None:
     dims = problem.spatial_dims
     fields = (
         ("batch", (problem.batch,), 1, 1),
@@ -73,7 +73,7 @@ def _check_ranges(problem: Problem) -> None:
                 raise InputError(f"`{value}` in {name} is not between {least} and {MAX_SIZE}")
 
 
-def _check_groups(problem: Problem) -> None:
+def _check_groups(problem: Convolution) -> None:
     for name, channels in (("input", problem.in_channels), ("output", problem.out_channels)):
         if channels % problem.groups:
             raise InputError(
@@ -81,7 +81,7 @@ def _check_groups(problem: Problem) -> None:
             )
 
 
-def _check_output(problem: Problem) -> None:
+def _check_output(problem: Convolution) -> None:
     out = problem.out_size
     if min(out) < 1:
         # MIOpen raises such a size to 1 and goes on; no framework means that.
@@ -101,7 +101,7 @@ def _check_output(problem: Problem) -> None:
             raise InputError(f"Output pad `{pad}` is not below its stride `{stride}`")
 
 
-def _check_tensors(problem: Problem) -> None:
+def _check_tensors(problem: Convolution) -> None:
     channels = problem.in_channels // problem.groups * problem.out_channels
     for name, count in (
         ("Input", problem.batch * problem.in_channels * math.prod(problem.in_size)),

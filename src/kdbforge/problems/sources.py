@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from kdbforge.errors import InputError, KdbforgeError, UnknownNameError
+from kdbforge.errors import InputError, UnknownNameError
 from kdbforge.model.job import digest_fields
-from kdbforge.model.problem import DIRECTIONS, DTYPES, Problem
-from kdbforge.problems.commands import Kind, not_a_command, read_line, shown
-from kdbforge.problems.driver import driver_line, problems_of
+from kdbforge.model.problem import DIRECTIONS, DTYPES, Convolution, Problem
+from kdbforge.problems.blocks import unreadable
+from kdbforge.problems.driver import driver_line
 from kdbforge.problems.limits import MAX_SIZE, check
+from kdbforge.problems.logs import Note
 from kdbforge.problems.suites import PREFIX, SUITES, find_suite
+from kdbforge.problems.texts import TextProblems
 
-__all__ = ["MAX_LINE_BYTES", "ProblemList", "load"]
+__all__ = ["ProblemList", "load"]
 
-#: Longer lines are refused, so that a file without line ends cannot fill the memory.
-MAX_LINE_BYTES = 2**20
 STDIN = "-"
 
 
@@ -30,6 +30,7 @@ class ProblemList:
     problems: tuple[Problem, ...]
     counts: tuple[int, ...]  # how often each appeared
     origins: tuple[str, ...]  # where each first appeared: `file:line` or `suite:NAME:layer`
+    notes: tuple[Note, ...] = ()  # what was left out of logs
 
     def __len__(self) -> int:
         return len(self.problems)
@@ -74,8 +75,9 @@ def load(
     Raises
     ------
     InputError
-        If a source cannot be read, holds no problem or a line that is not understood (with
-        `file:line` and the line in the context), or an option is wrong or has nothing to act on.
+        If a source cannot be read, holds no problem or, unless it is a log, a line that is not
+        understood (with `file:line` and the line in the context), or an option is wrong or has
+        nothing to act on.
     """
     suites = [source for source in sources if source.startswith(PREFIX)]
     _check_options(suites, {"batch": batch, "dtype": dtypes, "direction": directions})
@@ -84,16 +86,19 @@ def load(
     if sources.count(STDIN) > 1:
         raise InputError("Standard input `-` is given more than once")
     found: dict[Problem, tuple[int, str]] = {}
+    notes: list[Note] = []
     for source in sources:
         if source.startswith(PREFIX):
             problems = _suite_problems(source, batch, dtypes, directions)
         else:
-            problems = _text_problems(source, stdin)
-        for problem, origin in problems:
+            text = _text(source, stdin)
+            problems = text.problems()
+            notes += text.notes()
+        for problem, times, origin in problems:
             count, first = found.get(problem, (0, origin))
-            found[problem] = (count + 1, first)
+            found[problem] = (count + times, first)
     counts, origins = zip(*found.values(), strict=True)
-    return ProblemList(tuple(found), counts, origins)
+    return ProblemList(tuple(found), counts, origins, tuple(notes))
 
 
 def _check_options(suites: list[str], options: dict[str, Sequence[object] | None]) -> None:
@@ -122,7 +127,7 @@ def _suite_problems(
     batch: Sequence[int] | None,
     dtypes: Sequence[str] | None,
     directions: Sequence[str] | None,
-) -> Iterator[tuple[Problem, str]]:
+) -> Iterator[tuple[Problem, int, str]]:
     suite = find_suite(source.removeprefix(PREFIX))
     for dtype in dtypes or suite.dtypes:
         wanted = directions or DIRECTIONS
@@ -136,10 +141,10 @@ def _suite_problems(
                     origin = f"{source}:{layer.name}"
                     problem = layer.problem(dtype=dtype, direction=direction, batch=size)
                     _check_layer(problem, origin)
-                    yield problem, origin
+                    yield problem, 1, origin
 
 
-def _check_layer(problem: Problem, origin: str) -> None:
+def _check_layer(problem: Convolution, origin: str) -> None:
     try:
         check(problem)  # a batch can make its tensors too large
     except InputError as error:
@@ -147,92 +152,26 @@ def _check_layer(problem: Problem, origin: str) -> None:
         raise
 
 
-def _text_problems(source: str, stdin: TextIO | None) -> Iterator[tuple[Problem, str]]:
+def _text(source: str, stdin: TextIO | None) -> TextProblems:
     if source == STDIN:
         stream = stdin or sys.stdin
-        yield from _problems("<stdin>", _lines("<stdin>", getattr(stream, "buffer", stream)))
-        return
+        text = TextProblems("<stdin>")
+        text.read(getattr(stream, "buffer", stream))
+        return text
+    text = TextProblems(source)
     with _open(source) as file:
-        yield from _problems(source, _lines(source, file))
+        text.read(file)
+    return text
 
 
 def _open(source: str) -> BinaryIO:
     try:
         return Path(source).open("rb")
     except OSError as error:
-        raise _unreadable(source, error.strerror, hint=_suite_hint(source)) from error
+        raise unreadable(source, error.strerror, hint=_suite_hint(source)) from error
     except ValueError as error:  # a zero byte in the name
-        raise _unreadable(source, str(error)) from error
-
-
-def _unreadable(name: str, reason: str | None, *, hint: str | None = None) -> InputError:
-    return InputError(f"Cannot read `{shown(name)}`: {reason}", hint=hint)
+        raise unreadable(source, str(error)) from error
 
 
 def _suite_hint(source: str) -> str | None:
     return f"did you mean `{PREFIX}{source}`?" if source in SUITES else None
-
-
-def _problems(name: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[Problem, str]]:
-    """Yield the problems of one text, and refuse it if it is neither a list nor a log.
-
-    Other text than commands is ignored in a log, and only its end tells that it is none: so the
-    first such line is kept as an error until then.
-    """
-    log = found = False
-    unread: KdbforgeError | None = None
-    number = 0
-    for number, text in lines:
-        origin = f"{name}:{number}"
-        try:
-            line = read_line(text)
-            problems = problems_of(line) if line.kind is Kind.COMMAND else []
-        except InputError as error:
-            raise _placed(error, origin, text) from None
-        log = log or line.log
-        if line.kind is Kind.TEXT and unread is None:
-            unread = _placed(not_a_command(text), origin, text)
-        found = found or bool(problems)
-        for problem in problems:
-            yield problem, origin
-    if number == 0:
-        raise InputError(f"`{name}` is empty")
-    if unread is not None and not log:
-        raise unread
-    if not found:
-        raise InputError(
-            f"No problem found in `{name}`",
-            hint="log a program's problems with `MIOPEN_ENABLE_LOGGING_CMD=1`" if log else None,
-        )
-
-
-def _placed(error: KdbforgeError, origin: str, text: str) -> KdbforgeError:
-    error.context = (origin, shown(text), *error.context)
-    return error
-
-
-def _lines(name: str, stream: BinaryIO | TextIO) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines; refuse what is no UTF-8 text."""
-    number = 0
-    while line := _read_line(stream, f"{name}:{number + 1}"):
-        number += 1
-        if len(line) > MAX_LINE_BYTES:
-            raise InputError(
-                f"Line of more than {MAX_LINE_BYTES} bytes", context=(f"{name}:{number}",)
-            )
-        if "\0" in line:
-            raise InputError(
-                f"`{name}` is a binary file", context=(f"{name}:{number}: it holds a zero byte",)
-            )
-        yield number, line.removeprefix("\ufeff") if number == 1 else line
-
-
-def _read_line(stream: BinaryIO | TextIO, origin: str) -> str:
-    try:
-        line = stream.readline(MAX_LINE_BYTES + 1)
-        return line if isinstance(line, str) else line.decode()
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise InputError(f"Byte 0x{byte:02x} is not UTF-8 text", context=(origin,)) from None
-    except OSError as error:
-        raise _unreadable(origin, error.strerror) from error

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kdbforge.model.problem import Problem
+from kdbforge.model.problem import Convolution
 
 __all__ = ["Layer", "Suite", "Tape"]
 
@@ -24,9 +24,9 @@ class Layer:
     pad: int
     groups: int
 
-    def problem(self, *, dtype: str, direction: str, batch: int) -> Problem:
+    def problem(self, *, dtype: str, direction: str, batch: int) -> Convolution:
         """Return the layer's problem in NCHW."""
-        return Problem(
+        return Convolution(
             dtype=dtype,
             direction=direction,
             layout="NCHW",
