@@ -159,7 +159,7 @@ def _gpu_part(
         "What compares numbers fails, as it must; the run is for what MIOpen wants compiled.\n"
     )
     left = len(suites) - len(done)
-    yield f"- {len(suites)} suites in all; {len(done)} were run, {left} were not."
+    yield f"- {len(suites)} suites in all; {len(done)} were started, {left} were not."
     nothing = [suite for suite in whole if not suite.passed + suite.failed]
     skipped = sum(1 for suite in nothing if suite.skipped)
     yield (
@@ -167,8 +167,8 @@ def _gpu_part(
         f"  or in this build, and {len(nothing) - skipped} have none that MIOpen has not disabled."
     )
     yield (
-        f"- {len(cut)} were stopped after {limit} s of CPU time, most of them in MIOpen's\n"
-        "  reference implementations on the CPU: what they would ask for later is not known."
+        f"- {len(cut)} were cut after {limit} s of CPU time, which MIOpen's references on the CPU\n"
+        "  can use up alone: what they would ask for later is not known."
     )
     yield f"- {len(crashed)} ended by a signal" + (
         ": "
@@ -221,7 +221,7 @@ def _why_only(file: str, unstable: Collection[str]) -> str:
 
 
 def _suite_table(done: Mapping[str, Suite]) -> Iterator[str]:
-    yield "## Each suite that was run\n"
+    yield "## Each suite that was started\n"
     yield "| suite | passed | failed | skipped | ended | kernel files |\n|---|---|---|---|---|---|"
     for name, suite in sorted(done.items()):
         how = "yes" if not suite.signal else "cut" if suite.signal == signal.SIGXCPU else "signal"
