@@ -121,6 +121,12 @@ def test_failures_fail(start: Start) -> None:
     assert "all passed" not in done.stdout
 
 
+def test_no_test_is_a_failure(start: Start) -> None:
+    done = start(SCRIPT, MIOPEN_TESTS_FILTER="CPU_Nothing*")
+    assert done.returncode == 1
+    assert done.stdout.endswith("FAILED: no test of miopen_gtest is in CPU_Nothing*\n")
+
+
 def test_further_known_failures(start: Start) -> None:
     done = start(
         SCRIPT,
