@@ -26,6 +26,7 @@ from kdbforge.files import write_whole
 from kdbforge.miopen.replay import library_environment
 from kdbforge.miopen.systemdb import link_system_db
 from kdbforge.runner.program import find_program
+from kdbforge.runner.run import needed_sonames
 from kdbforge.vgpu.journal import read_journal
 from kdbforge.vgpu.launch import compiler_environment
 from kdbforge.vgpu.process import CompileMode, MemoryMode, VirtualGpu
@@ -217,7 +218,7 @@ def _command(
     first, *more = (find_gpu(name) for name in gpus)
     vgpu = VirtualGpu.set_up(
         toolchain, first, CompileMode.CAPTURE, folder / "vgpu",
-        memory=MemoryMode.BACKED, more_gpus=more, more_sonames=program.needed,
+        memory=MemoryMode.BACKED, more_gpus=more, sonames=needed_sonames(program, toolchain),
     )  # fmt: skip
     argv, needed = vgpu.program_command([str(program.path), *args], by_host=program.by_host)
     environment = {

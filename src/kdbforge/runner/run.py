@@ -32,7 +32,7 @@ from kdbforge.vgpu.journal import Capture, read_journal
 from kdbforge.vgpu.launch import compiler_environment
 from kdbforge.vgpu.process import CompileMode, MemoryMode, VirtualGpu
 
-__all__ = ["RunOptions", "RunReport", "run_program"]
+__all__ = ["RunOptions", "RunReport", "needed_sonames", "run_program"]
 
 _LOGGING = "MIOPEN_ENABLE_LOGGING_CMD"
 _HIPRTC = "libhiprtc.so."
@@ -95,7 +95,7 @@ def run_program(
     kdbs = _databases(options.kdb)
     vgpu = VirtualGpu.set_up(
         toolchain, gpus[0], options.mode, folder / "vgpu",
-        memory=options.memory, more_gpus=gpus[1:], sonames=_sonames(program, toolchain),
+        memory=options.memory, more_gpus=gpus[1:], sonames=needed_sonames(program, toolchain),
     )  # fmt: skip
     own = _library_variables(toolchain, folder, options.cache or folder, kdbs)
     collector = None
@@ -130,7 +130,7 @@ def _check(options: RunOptions) -> None:
             raise InputError(f"Cannot write `{path}`: it is a folder, or its folder is missing")
 
 
-def _sonames(program: Program, toolchain: Toolchain) -> tuple[str, ...]:
+def needed_sonames(program: Program, toolchain: Toolchain) -> tuple[str, ...]:
     """What is replaced: that of the part which decides, libMIOpen where it is the toolchain's."""
     parts = (toolchain.sonames, program.needed)
     first, second = reversed(parts) if program.by_host else parts
