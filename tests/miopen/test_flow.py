@@ -107,24 +107,29 @@ def test_a_failed_job_is_partial_and_is_tried_again(kdbforge: Run, tmp_path: Pat
     source, output = tmp_path / "one.txt", tmp_path / "out"
     source.write_text(SMALL.splitlines()[0])
     build = ("build", source, "--gpu", "gfx1030_36", "-o", output, "--json")
-    # The other kernel takes a second, naive_conv.cpp takes five and more.
+    # naive_conv.cpp takes five seconds and more. The other kernel takes one, or, on a busy machine,
+    # longer than the limit, too.
     done = kdbforge(*build, "--timeout", "2")
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)
     assert not report["complete"]
-    (failure,) = report["compile"]["failures"]
-    assert (failure["kernel_file"], failure["reason"]) == ("naive_conv.cpp", "timeout")
+    failures = {failure["kernel_file"]: failure for failure in report["compile"]["failures"]}
+    failure = failures["naive_conv.cpp"]
+    assert {entry["reason"] for entry in failures.values()} == {"timeout"}
     assert f"kdbforge log {failure['key'][:16]}\n" in done.stderr
     assert "gfx1030/36 not proven: 1 problems" in done.stderr
     manifest = json.loads((output / "gfx1030_36.manifest.json").read_text())
-    assert [record["kernel_name"] for record in manifest["missing"]] == ["naive_conv.cpp.o"]
+    missing = {record["kernel_name"] for record in manifest["missing"]}
+    assert missing == {f"{file}.o" for file in failures}
     log = kdbforge("log", failure["key"][:16])
     assert (log.returncode, log.stderr) == (0, "")
     assert log.stdout.startswith("timeout\n")
     done = kdbforge(*build)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)["compile"]
-    assert (report["found"], report["compiled"], report["failures"]) == (1, 1, [])
+    done_before = 2 - len(failures)
+    assert (report["found"], report["compiled"]) == (done_before, len(failures))
+    assert report["failures"] == []
     assert kdbforge("log", failure["key"][:16]).stdout == "(the compiler said nothing)\n"
 
 
