@@ -40,7 +40,7 @@ def toolkit(lab: Lab) -> Iterator[Figure]:
         for name, costs in found.items():
             peak = max(cost.peak_bytes for cost in costs) / MEGABYTE
             yield at_most(f"peak memory of kdb {name}, {databases.words}", peak, 300, "MB")
-    yield all_different(lab)
+    yield from all_different(lab, output)
 
 
 def times(plain: list[Cost], found: dict[str, list[Cost]]) -> Iterator[Figure]:
@@ -55,18 +55,20 @@ def times(plain: list[Cost], found: dict[str, list[Cost]]) -> Iterator[Figure]:
         yield at_most(f"kdb {name}, wall time", seconds, 1, "s")
 
 
-def all_different(lab: Lab) -> Figure:
-    """The same where no object is there twice, so that each is examined."""
+def all_different(lab: Lab, output: Path) -> Iterator[Figure]:
+    """The same where no object is there twice, so that each is unpacked and examined."""
     path = cached(lab, "different")
     if not path.exists():
         records = base(lab)
         repeated(path, records, range(DIFFERENT), DIFFERENT)
-    plain, verify = [], []
+    plain, verify, merge = [], [], []
     for _ in range(RUNS):
         plain.append(bunzip2_and_md5(path))
         verify.append(kdbforge("kdb", "verify", path))
-    ratio = least_cpu(verify) / least_cpu(plain)
-    return Figure("kdb verify, the same, no object twice", ratio, "")
+        merge.append(kdbforge("kdb", "merge", output, path, "--force"))
+    for name, costs in (("verify", verify), ("merge", merge)):
+        ratio = least_cpu(costs) / least_cpu(plain)
+        yield Figure(f"kdb {name}, the same, no object twice", ratio, "")
 
 
 def least_cpu(costs: list[Cost]) -> float:

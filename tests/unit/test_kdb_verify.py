@@ -179,6 +179,32 @@ def test_the_object_of_another_processor(kdb: Path) -> None:
     assert "gfx90a, not for gfx1030" in report.findings[0].message
 
 
+def test_equal_blobs_are_judged_by_their_keys(tmp_path: Path) -> None:
+    """What was found out about a blob holds for the next one; its target does not."""
+    path = tmp_path / "gfx1030_40.kdb"
+    keys = (ARGS, " -DA=2 -mcpu=gfx1030", " -DA=1 -mcpu=gfx906")
+    write_kdb(path, [Record.pack("scale.cl.o", args, NAVI) for args in keys])
+    report = run(path, None)
+    assert [(f.record, f.check) for f in report.findings if f.level is Level.FATAL] == [
+        (2, "target")
+    ]
+    assert (report.records, report.sound) == (3, 2)
+
+
+def test_equal_blobs_of_other_md5s(kdb: Path) -> None:
+    """The same blob is damaged in the record that gives it another MD5 or size."""
+    change(
+        kdb,
+        "INSERT INTO kern_db SELECT 2, kernel_name, ' -DA=2' || kernel_args, kernel_blob,"
+        " replace(kernel_hash, substr(kernel_hash, 1, 4), 'beef'), uncompressed_size FROM kern_db",
+        "INSERT INTO kern_db SELECT 3, kernel_name, ' -DA=3' || kernel_args, kernel_blob,"
+        " kernel_hash, uncompressed_size - 1 FROM kern_db WHERE id = 1",
+    )
+    report = run(kdb)
+    found = {(f.record, f.check) for f in report.findings if f.level is Level.FATAL}
+    assert found == {(2, "md5"), (3, "size")}
+
+
 def test_what_is_no_object(kdb: Path) -> None:
     set_object(kdb, b"hello" * 100)
     assert said(run(kdb)) == [(Level.FATAL, "code-object")]

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from kdbforge.codeobject.bundle import device_objects
-from kdbforge.codeobject.elf import CodeObject, read_object
+from kdbforge.codeobject.elf import read_object
 from kdbforge.errors import DatabaseError, InputError
 from kdbforge.kdb.inspect import FileFacts, open_database
+from kdbforge.kdb.memo import BlobMemo
 from kdbforge.kdb.reader import database_errors, quick_check, record_of
 from kdbforge.kdb.record import Record
 from kdbforge.model.target import TargetId
@@ -200,6 +201,7 @@ def check_records(
     waiting: deque[tuple[list[tuple[T, Record]], int, Future[list[TargetId | DatabaseError]]]]
     waiting = deque()
     in_flight = 0
+    known = BlobMemo[tuple[TargetId, ...]]()
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "check")  # bz2 and MD5 drop the GIL
     try:
         for batch, weight in _batches(records):
@@ -207,7 +209,7 @@ def check_records(
                 done, freed, future = waiting.popleft()
                 in_flight -= freed
                 yield from _joined(done, future)
-            future = pool.submit(_targets_or_errors, [record for _, record in batch])
+            future = pool.submit(_targets_or_errors, [record for _, record in batch], known)
             waiting.append((batch, weight, future))
             in_flight += weight
         for done, _, future in waiting:
@@ -238,21 +240,22 @@ def _joined(
         yield tag, record, result
 
 
-def _targets_or_errors(records: list[Record]) -> list[TargetId | DatabaseError]:
+def _targets_or_errors(
+    records: list[Record], known: BlobMemo[tuple[TargetId, ...]]
+) -> list[TargetId | DatabaseError]:
     found: list[TargetId | DatabaseError] = []
-    for number, record in enumerate(records):
-        if number and records[number - 1] == record:  # as inputs of a merge often have it
-            found.append(found[-1])
-            continue
+    for record in records:
         try:
-            found.append(record_target(record))
+            found.append(record_target(record, known))
         except DatabaseError as error:
             found.append(error)
     return found
 
 
-def record_target(record: Record) -> TargetId:
+def record_target(record: Record, known: BlobMemo[tuple[TargetId, ...]] | None = None) -> TargetId:
     """Unpack a record, check it, and say on which GPUs its code would load.
+
+    With `known` a blob is not unpacked again.
 
     Raises
     ------
@@ -261,16 +264,24 @@ def record_target(record: Record) -> TargetId:
     HostError
         If it is a bundle that this machine cannot unpack.
     """
-    objects = [read_object(data) for data in device_objects(record.unpack())]
+    if known is None:
+        known = BlobMemo()
+    record.check()
+    targets = known.get(
+        record.kernel_blob,
+        record.kernel_hash.encode(),
+        record.uncompressed_size,
+        lambda: tuple(read_object(part).target for part in device_objects(record.unpack())),
+    )
     wanted = _mcpu(record.kernel_args)
     if wanted is not None:
-        fitting = [found for found in objects if found.arch == wanted.arch]
+        fitting = tuple(found for found in targets if found.arch == wanted.arch)
         if not fitting:
             raise DatabaseError(
-                f"Code object is for `{objects[0].target}`, and its key says `-mcpu={wanted}`"
+                f"Code object is for `{targets[0]}`, and its key says `-mcpu={wanted}`"
             )
-        objects = fitting
-    target = _common(objects)
+        targets = fitting
+    target = _common(targets)
     if wanted is not None and join_targets(target, wanted) is None:
         raise DatabaseError(f"Code object is for `{target}`, and its key says `-mcpu={wanted}`")
     return target
@@ -307,17 +318,16 @@ def _mcpu(kernel_args: str) -> TargetId | None:
         raise DatabaseError(f"Its key says `-mcpu={name[:100]}`, which is no GPU") from None
 
 
-def _common(objects: list[CodeObject]) -> TargetId:
+def _common(targets: tuple[TargetId, ...]) -> TargetId:
     """Target of a record's objects, one of which is loaded."""
-    if len({found.arch for found in objects}) > 1:
+    if len({found.arch for found in targets}) > 1:
         raise DatabaseError("Its bundle is for several architectures, and its key names none")
-    targets = {found.target for found in objects}
-    if len(targets) == 1:
-        return targets.pop()
+    if len(set(targets)) == 1:
+        return targets[0]
     # A bundle with both settings has an object for either.
     sramecc, xnack = {t.sramecc for t in targets}, {t.xnack for t in targets}
     return TargetId(
-        objects[0].arch,
+        targets[0].arch,
         sramecc.pop() if len(sramecc) == 1 else None,
         xnack.pop() if len(xnack) == 1 else None,
     )

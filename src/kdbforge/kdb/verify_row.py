@@ -16,6 +16,7 @@ from kdbforge.codeobject.checks import check_details
 from kdbforge.codeobject.details import read_details
 from kdbforge.codeobject.elf import MAX_OBJECT_BYTES, Setting
 from kdbforge.errors import DatabaseError, HostError
+from kdbforge.kdb.memo import BlobMemo
 from kdbforge.kdb.record import MAX_KEY_BYTES
 from kdbforge.kdb.verify_device import Device, loading
 from kdbforge.kdb.verify_report import Finding, Level
@@ -23,7 +24,6 @@ from kdbforge.kdb.verify_report import Finding, Level
 __all__ = ["Checked", "Row", "RowChecker"]
 
 _ELF = b"\x7fELF"
-_MAX_CACHED = 8192
 _SHOWN = 120
 #: Level, check, and what is to be said.
 _Words = tuple[Level, str, str]
@@ -61,12 +61,21 @@ class _Said:
     findings: tuple[tuple[Level, str, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What is said of a blob with its MD5 and size, whatever record they are in."""
+
+    said: tuple[_Words, ...]
+    digest: bytes  # of the code object, as in Checked
+    objects: tuple[_Said, ...]  # none: there was no reading it, and `said` has why
+
+
 @dataclass(slots=True)
 class RowChecker:
-    """Checks rows one after another; remembers code objects, which databases hold repeatedly."""
+    """Checks rows one after another; no blob is unpacked twice."""
 
     device: Device | None
-    _known: dict[bytes, tuple[_Said, ...] | _Words] = field(default_factory=dict)
+    _known: BlobMemo[_Content] = field(default_factory=BlobMemo)
 
     def check(self, row: Row) -> Checked:
         """Check a row; never makes more than 64 MiB of its blob."""
@@ -81,29 +90,24 @@ class RowChecker:
             said.append((Level.NEVER_HITS, "name", "kernel_name does not end in `.o`"))
         if not name.endswith(".mlir.o"):
             said += _check_mcpu(args, mcpu, self.device)
-        unpacked = _unpack(row)
-        said += unpacked.said
-        digest = b""
-        if unpacked.data:
-            digest = hashlib.sha256(unpacked.data).digest()
-            said += self._check_object(unpacked.data, digest, mcpu)
+        content = self._content(row)
+        said += content.said
+        if content.objects:
+            said += _check_target(content.objects, mcpu, self.device)
         kernel = name[:_SHOWN]
         return Checked(
             tuple([Finding(level, check, text, row.id, kernel) for level, check, text in said]),
             key_digest(raw_name, raw_args),
-            digest[:16],
+            content.digest,
         )
 
-    def _check_object(self, data: bytes, digest: bytes, mcpu: str) -> Iterable[_Words]:
-        said = self._known.get(digest)
-        if said is None:
-            said = _examine(data)
-            if len(self._known) >= _MAX_CACHED:
-                self._known.clear()
-            self._known[digest] = said
-        if isinstance(said[0], Level):
-            return (said,)
-        return _check_target(said, mcpu, self.device)
+    def _content(self, row: Row) -> _Content:
+        blob, digest, size = row.kernel_blob, row.kernel_hash, row.uncompressed_size
+        if isinstance(blob, bytes) and isinstance(digest, bytes) and isinstance(size, int):
+            return self._known.get(blob, digest, size, lambda: _examine(blob, digest, size))
+        kinds = ", ".join(row.types[2:])
+        text = f"kernel_blob, kernel_hash and uncompressed_size are {kinds}"
+        return _Content(((Level.FATAL, "type", text),), b"", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +155,19 @@ def _check_mcpu(args: str, mcpu: str, device: Device | None) -> Iterator[_Words]
         )  # fmt: skip
 
 
-def _unpack(row: Row) -> _Unpacked:
+def _examine(blob: bytes, digest: bytes, size: int) -> _Content:
+    unpacked = _unpack(blob, digest, size)
+    if not unpacked.data:
+        return _Content(unpacked.said, b"", ())
+    found = hashlib.sha256(unpacked.data).digest()[:16]
+    said = _objects(unpacked.data)
+    if isinstance(said[0], Level):
+        return _Content((*unpacked.said, said), found, ())
+    return _Content(unpacked.said, found, said)
+
+
+def _unpack(blob: bytes, digest: bytes, size: int) -> _Unpacked:
     """Unpack as MIOpen does, and compare the MD5."""
-    blob, digest, size = row.kernel_blob, row.kernel_hash, row.uncompressed_size
-    if not isinstance(blob, bytes) or not isinstance(digest, bytes) or not isinstance(size, int):
-        kinds = ", ".join(row.types[2:])
-        return _fatal("type", f"kernel_blob, kernel_hash and uncompressed_size are {kinds}")
     if len(blob) > MAX_OBJECT_BYTES:
         return _Unpacked(b"", ((Level.SUSPICIOUS, "not-checked", _too_large(len(blob))),))
     if size == 0:
@@ -212,7 +223,7 @@ def _too_large(size: int) -> str:
     return f"It is not checked: {size} bytes or more; at most {MAX_OBJECT_BYTES} are"
 
 
-def _examine(data: bytes) -> tuple[_Said, ...] | _Words:
+def _objects(data: bytes) -> tuple[_Said, ...] | _Words:
     """All code objects of a bundle, or the one; else why they cannot be read."""
     try:
         return tuple(_examine_one(part) for part in device_objects(data))
