@@ -68,11 +68,11 @@ class BuildReport:
     def complete(self) -> bool:
         """Whether every problem was planned, every record built, and every proof succeeded.
 
-        What a version of libMIOpen does not have, and what has an unstable key, no database can
-        hold: neither makes a build incomplete.
+        What a version of libMIOpen does not have, what it has no solution for, and what has an
+        unstable key, no database can hold: none of them makes a build incomplete.
         """
         return not (
-            any(not entry.absent for gpu in self.plan.gpus for entry in gpu.unplanned)
+            any(entry.failed for gpu in self.plan.gpus for entry in gpu.unplanned)
             or any(database.missing for database in self.databases)
             or not all(proof.proven for proof in self.proofs)
         )

@@ -150,3 +150,20 @@ def test_a_problem_that_miopen_cannot_run_is_named(
     (gpu,) = manifest["gpus"]
     calls = [entry["call"] for entry in gpu["unplanned"]]
     assert calls == ["immediate", "find-fast", "find"]
+
+
+def test_a_problem_without_a_solution_does_not_fail_a_build(
+    kdbforge: Run, tmp_path: Path, shared_store: Path
+) -> None:
+    """MIOpen itself says that it has none on this GPU: no database could help."""
+    refused = "bnormfp16 -n 4 -c 8 -H 8 -W 8 -m 1 -F 1 -s 1 -r 1"
+    source = written(tmp_path, f"MIOpenDriver {refused}\n" + SMALL)
+    done = kdbforge(
+        "--store", shared_store, "build", source, "--gpu", "gfx906_60", "-o", tmp_path / "out",
+        "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "no solution on gfx906_60, execute: MIOpenDriver bnormfp16 " in done.stderr
+    assert "No solver found" in done.stderr
+    (entry,) = json.loads(done.stdout)["plan"]["gpus"][0]["unplanned"]
+    assert (entry["problem"], entry["unsupported"]) == (0, True)

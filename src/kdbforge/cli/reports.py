@@ -56,18 +56,19 @@ def print_compile(report: CompileReport, *, verbose: bool) -> None:
 
 
 def print_unplanned(made: Plan, *, verbose: bool) -> int:
-    """Problems that MIOpen could not run, and unstable keys; returns the former's number."""
+    """Problems that MIOpen could not run, and unstable keys; returns the number that failed."""
     count = 0
     for gpu in made.gpus:
         absent = Counter(entry.absent for entry in gpu.unplanned if entry.absent)
         for name, times in sorted(absent.items()):
             problems = f"{times} problem" + "s" * (times > 1)
             _say(f" from this libMIOpen: {name}, for {problems}", "[yellow]absent[/]")
-        failed = [entry for entry in gpu.unplanned if not entry.absent]
-        count += len(failed)
-        for entry in _some(failed, verbose=verbose):
+        count += sum(entry.failed for entry in gpu.unplanned)
+        told = [entry for entry in gpu.unplanned if not entry.absent]
+        for entry in _some(told, verbose=verbose):
             line = driver_line(made.problems[entry.problem])
-            _say(f" on {gpu.basename}, {entry.call}: {line}", "[yellow]not planned[/]")
+            label = "[red]not planned[/]" if entry.failed else "[yellow]no solution[/]"
+            _say(f" on {gpu.basename}, {entry.call}: {line}", label)
             log = entry.log.splitlines()
             for text in (entry.reason, *(log if verbose else log[-2:])):
                 _say(f"  {text}")

@@ -52,6 +52,7 @@ class Outcome:
     log: str = ""  # MIOpen's own messages, when there was an error
     seconds: float = 0.0  # in MIOpen's calls; 0 where the process died
     absent: str = ""  # the function that this version of libMIOpen does not have
+    status: int = 0  # miopenStatus_t of the call that failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +263,7 @@ class _Replayer:
                     str(event.get("log", "")),
                     float(str(event["seconds"])),
                     str(event.get("absent", "")),
+                    _int(event.get("status", 0)),
                 )
             )
             if self._progress and event["call"] == self._calls(_int(event["problem"]))[-1]:

@@ -59,6 +59,12 @@ class Unplanned:
     reason: str
     log: str
     absent: str = ""  # the function that this version of libMIOpen does not have
+    unsupported: bool = False  # MIOpen says that it has no solution for it on this GPU
+
+    @property
+    def failed(self) -> bool:
+        """Whether it should have been planned: no database can help with the rest."""
+        return not self.absent and not self.unsupported
 
 
 @dataclass(frozen=True, slots=True)

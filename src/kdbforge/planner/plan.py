@@ -44,6 +44,9 @@ _PERTURB = ("0", "170")
 #: time is memory to fault in and to fill each time.
 _MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 
+#: miopen.h: miopenStatusNotImplemented (no solver applies), miopenStatusUnsupportedOp (fusions).
+_UNSUPPORTED = (6, 8)
+
 Progress = Callable[[int, int], None]
 
 
@@ -249,7 +252,14 @@ def _check_kept(run: _Run) -> None:
 
 def _unplanned(result: Replay) -> tuple[Unplanned, ...]:
     return tuple(
-        Unplanned(outcome.problem, outcome.call, outcome.error, outcome.log, outcome.absent)
+        Unplanned(
+            outcome.problem,
+            outcome.call,
+            outcome.error,
+            outcome.log,
+            outcome.absent,
+            outcome.status in _UNSUPPORTED,
+        )
         for outcome in result.outcomes
         if outcome.error
     )

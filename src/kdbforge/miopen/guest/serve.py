@@ -74,7 +74,7 @@ def tell_problem(
         except AbsentError as error:
             done["error"], done["absent"] = str(error), error.name
         except CallError as error:
-            done["error"], done["log"] = str(error), log.take()
+            done.update(error=str(error), status=error.status, log=log.take())
         else:
             log.take()
         emit({**done, "seconds": time.monotonic() - started})
