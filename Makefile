@@ -11,7 +11,7 @@ JOBS := $(shell nproc)
 # Toolchains, and the store that demo and bench share; delete `build` to start from nothing.
 export KDBFORGE_DATA ?= $(CURDIR)/build/data
 export KDBFORGE_STORE ?= $(CURDIR)/build/store
-TORCH ?= torch==2.13.0
+TORCH ?= torch==2.13.0+cpu
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 FUZZ_SECONDS ?= 60
 FUZZ ?= kdb kdb_rows elf notes bundle journal plan manifest signature profiles problems
@@ -67,12 +67,14 @@ $(VENV)/installed: $(SOURCES)
 	$(BIN)/python -m pip install --quiet '.[dev,onnx]'
 	touch $@
 
-# PyTorch's own index has builds without CUDA, which is several gigabytes; where it cannot be
-# reached, the usual index is expected to have one.
+# `+cpu` is a build without CUDA, which is several gigabytes. Local folders and mirrors may have it;
+# PyPI does not, PyTorch's own index does.
 $(VENV)/torch: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --no-compile --index-url $(TORCH_INDEX) $(TORCH) 2>/dev/null || \
-	    $(BIN)/python -m pip install --quiet --no-compile $(TORCH)
-	touch $@
+	if $(BIN)/python -m pip install --quiet --no-compile $(TORCH) 2>/dev/null || \
+	    $(BIN)/python -m pip install --quiet --no-compile --retries 1 \
+	        --extra-index-url $(TORCH_INDEX) $(TORCH); \
+	then touch $@; \
+	else echo "There is no $(TORCH) to be had: the tests that need PyTorch are skipped" >&2; fi
 
 clean:
 	rm -rf $(VENV) build demo
