@@ -11,10 +11,18 @@ import dataclasses
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kdbforge import BuildOptions, Plan, Toolchain, compile_jobs_of, find_toolchain, plan
+from kdbforge import (
+    BuildOptions,
+    Plan,
+    Toolchain,
+    compile_jobs_of,
+    find_toolchain,
+    open_store,
+    plan,
+)
 from kdbforge.files import write_whole
 from kdbforge.model.policy import find_policy
 from kdbforge.model.problem import Convolution, Problem
@@ -25,14 +33,30 @@ GPUS = ("gfx906_60", "gfx90a_104", "gfx1030_36", "gfx1100_48", "gfx1201_32")
 POLICY = find_policy("all")
 _EMBEDDED = re.compile(rb"(?<=\0)[A-Za-z0-9_]+\.(?:cl|cpp)(?=\0)")
 #: Why no problem asks for a kernel file: by the start of its name, from MIOpen's sources.
+_NO_CALLER = "nothing in MIOpen names it"
+_TESTS = "only in MIOpen's own tests"
+_NO_SUCH_REDUCTION = "MIOpen never pairs these two (reducetensor.cpp, ReductionKernelConfigurator)"
+_BWD = "static_kernel_gridwise_convolution_backward_data_implicit_gemm_"
+_REDUCTION = "gridwise_generic_reduction_"
 REASONS = (
+    ("MIOpenBatchNormActivInferHIP", _TESTS),
     ("MIOpenCheckNumerics", "only with `MIOPEN_CHECK_NUMERICS` set"),
-    ("MIOpenVecAdd", "only in MIOpen's own tests"),
+    ("MIOpenConvBwdWrW_LxG_5x5", _NO_CALLER),
+    ("MIOpenUtilKernels5", _TESTS),
+    ("MIOpenVecAdd", _TESTS),
     ("fp8_naive_conv", "8-bit floats, which kdbforge's problems do not have"),
     ("general_tensor_reorder", "only in MIOpen's tests and with removed assembly kernels"),
     ("batched_transpose", "only with removed assembly kernels and absent CK ones"),
     ("wrw_reduction_hip", "only with removed assembly kernels"),
+    ("convolution_forward_implicit_gemm_v4r4_", _NO_CALLER),
     ("convolution_forward_implicit_gemm_v6r1", "switched off in MIOpen (WORKAROUND_SWDEV_411729)"),
+    (f"{_BWD}v1r1_xdlops", "switched off in MIOpen (WORKAROUND_SWDEV_251757)"),
+    (f"{_BWD}v4r1_n", "switched off in MIOpen (WORKAROUND_SWDEV_229277_227616_229195)"),
+    (f"{_BWD}v4r1_xdlops", "only on gfx908; elsewhere switched off in MIOpen"),
+    (f"{_REDUCTION}first_call_threadwise_reduce_all_dims", _NO_SUCH_REDUCTION),
+    (f"{_REDUCTION}first_call_warpwise_reduce_all_dims", _NO_SUCH_REDUCTION),
+    (f"{_REDUCTION}second_call_blockwise_reduce_partial_dims", _NO_SUCH_REDUCTION),
+    (f"static_kernel_{_REDUCTION[:-1]}", "only with `MIOPEN_DEBUG_DYNAMIC_REDUCTION=0`"),
 )
 
 
@@ -119,7 +143,7 @@ def _cell(tried: int, failed: Counter[str]) -> str:
 
 def _kernels(toolchain: Toolchain, made: Plan, store: Path) -> str:
     """A row for each kernel file in the library, a column for each GPU."""
-    compiled = _compiled(toolchain, made, store)
+    compiled, errors = _compiled(toolchain, made, store)
     embedded = sorted(
         {name.decode() for name in _EMBEDDED.findall(toolchain.libmiopen.read_bytes())}
     )
@@ -135,12 +159,20 @@ def _kernels(toolchain: Toolchain, made: Plan, store: Path) -> str:
     return (
         f"\n## Kernel files of MIOpen {toolchain.miopen_version}\n\n"
         f"{reached} of the {len(embedded)} kernel files in the library are asked for. In the\n"
-        "table: `yes` it compiled, `-` no problem asked for it on this GPU.\n\n"
+        "table: `yes` it compiled, `-` no problem asked for it on this GPU, `unstable key` its\n"
+        "options have uninitialised memory in them, so that it is compiled anew each time.\n\n"
         + "\n".join(rows)
         + "\n\n"
+        + _errors(errors)
         + "\n".join(_reasons(missing))
         + "\n"
     )
+
+
+def _errors(errors: Mapping[str, str]) -> str:
+    """What the compiler says first of each file that it refuses."""
+    lines = [f"- `{file}`: {message}" for file, message in sorted(errors.items())]
+    return "The compiler's errors:\n\n" + "\n".join(lines) + "\n\n" if lines else ""
 
 
 def _reasons(missing: Sequence[str]) -> Iterator[str]:
@@ -153,20 +185,37 @@ def _reasons(missing: Sequence[str]) -> Iterator[str]:
         yield f"- {why}: " + ", ".join(f"`{file}`" for file in files)
 
 
-def _compiled(toolchain: Toolchain, made: Plan, store: Path) -> dict[str, dict[str, str]]:
-    """Compile one job of each kernel file for each GPU; what came of it."""
+def _compiled(
+    toolchain: Toolchain, made: Plan, store: Path
+) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """Compile one job of each kernel file for each GPU.
+
+    Returns what came of it by GPU and file, and the first error by file.
+    """
     chosen: dict[tuple[str, str], str] = {}
+    table: dict[str, dict[str, str]] = {gpu.requested: {} for gpu in made.gpus}
     for gpu in made.gpus:
+        for unstable in gpu.unstable:
+            table[gpu.requested][unstable.kernel_name.removesuffix(".o")] = "unstable key"
         for record in gpu.records:
             chosen.setdefault((gpu.requested, record.kernel_name.removesuffix(".o")), record.job)
     jobs = {key: made.jobs[key] for key in chosen.values()}
     some = dataclasses.replace(made, jobs=jobs)
     report = compile_jobs_of(some, toolchain=toolchain, store=store, options=BuildOptions(POLICY))
     failures = {failure.key: failure.reason for failure in report.failures}
-    table: dict[str, dict[str, str]] = {gpu.requested: {} for gpu in made.gpus}
+    logs = open_store(store)
+    errors: dict[str, str] = {}
     for (gpu_name, file), key in chosen.items():
         table[gpu_name][file] = failures.get(key, "yes")
-    return table
+        if key in failures:
+            errors.setdefault(file, _first_error(logs.log(key) or failures[key]))
+    return table, errors
+
+
+def _first_error(log: str) -> str:
+    lines = log.splitlines()
+    found = [line.partition("error: ")[2] for line in lines if "error: " in line]
+    return (found or lines)[0]
 
 
 if __name__ == "__main__":
