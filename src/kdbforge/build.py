@@ -72,7 +72,7 @@ class BuildReport:
         unstable key, no database can hold: none of them makes a build incomplete.
         """
         return not (
-            any(entry.failed for gpu in self.plan.gpus for entry in gpu.unplanned)
+            any(gpu.failures for gpu in self.plan.gpus)
             or any(database.missing for database in self.databases)
             or not all(proof.proven for proof in self.proofs)
         )

@@ -31,6 +31,8 @@ int miopenSetConvolutionGroupCount(void *descriptor, int groups) {
     return real(descriptor, groups);
 }
 """
+#: Spatial batch normalisation in training, in half precision throughout.
+REFUSED = "MIOpenDriver bnormfp16 -n 4 -c 8 -H 8 -W 8 -m 1 -F 1 -s 1 -r 1\n"
 GROUPED = "MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 16 -y 3 -x 3 -p 1 -q 1 -g 2 -F 1\n"
 
 
@@ -156,8 +158,7 @@ def test_a_problem_without_a_solution_does_not_fail_a_build(
     kdbforge: Run, tmp_path: Path, shared_store: Path
 ) -> None:
     """MIOpen itself says that it has none on this GPU: no database could help."""
-    refused = "bnormfp16 -n 4 -c 8 -H 8 -W 8 -m 1 -F 1 -s 1 -r 1"
-    source = written(tmp_path, f"MIOpenDriver {refused}\n" + SMALL)
+    source = written(tmp_path, REFUSED + SMALL)
     done = kdbforge(
         "--store", shared_store, "build", source, "--gpu", "gfx906_60", "-o", tmp_path / "out",
         "--json",
@@ -167,3 +168,9 @@ def test_a_problem_without_a_solution_does_not_fail_a_build(
     assert "No solver found" in done.stderr
     (entry,) = json.loads(done.stdout)["plan"]["gpus"][0]["unplanned"]
     assert (entry["problem"], entry["unsupported"]) == (0, True)
+
+
+def test_no_solution_for_anything_fails(kdbforge: Run, tmp_path: Path) -> None:
+    done = kdbforge("plan", written(tmp_path, REFUSED), "--gpu", "gfx906_60")
+    assert done.returncode == 1
+    assert "not planned on gfx906_60, execute: MIOpenDriver bnormfp16 " in done.stderr

@@ -63,11 +63,12 @@ def print_unplanned(made: Plan, *, verbose: bool) -> int:
         for name, times in sorted(absent.items()):
             problems = f"{times} problem" + "s" * (times > 1)
             _say(f" from this libMIOpen: {name}, for {problems}", "[yellow]absent[/]")
-        count += sum(entry.failed for entry in gpu.unplanned)
+        failures = gpu.failures
+        count += len(failures)
         told = [entry for entry in gpu.unplanned if not entry.absent]
         for entry in _some(told, verbose=verbose):
             line = driver_line(made.problems[entry.problem])
-            label = "[red]not planned[/]" if entry.failed else "[yellow]no solution[/]"
+            label = "[red]not planned[/]" if entry in failures else "[yellow]no solution[/]"
             _say(f" on {gpu.basename}, {entry.call}: {line}", label)
             log = entry.log.splitlines()
             for text in (entry.reason, *(log if verbose else log[-2:])):

@@ -61,11 +61,6 @@ class Unplanned:
     absent: str = ""  # the function that this version of libMIOpen does not have
     unsupported: bool = False  # MIOpen says that it has no solution for it on this GPU
 
-    @property
-    def failed(self) -> bool:
-        """Whether it should have been planned: no database can help with the rest."""
-        return not self.absent and not self.unsupported
-
 
 @dataclass(frozen=True, slots=True)
 class GpuPlan:
@@ -79,6 +74,21 @@ class GpuPlan:
     needs: tuple[tuple[str, ...], ...]  # for each problem, the sorted keys of its jobs
     unplanned: tuple[Unplanned, ...]
     unstable: tuple[UnstableKey, ...]
+
+    @property
+    def failures(self) -> tuple[Unplanned, ...]:
+        """What should have been planned: no database can help with the rest.
+
+        Where MIOpen has no solution for any problem at all, something is wrong with the GPU or
+        with the problems.
+        """
+        refused = {entry.problem for entry in self.unplanned if not entry.absent}
+        all_refused = len(refused) == len(self.needs) and not any(self.needs)
+        return tuple(
+            entry
+            for entry in self.unplanned
+            if not entry.absent and (all_refused or not entry.unsupported)
+        )
 
     @property
     def db_id(self) -> str:
