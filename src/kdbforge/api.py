@@ -23,7 +23,7 @@ from kdbforge.compiler.pool import CompileReport
 from kdbforge.errors import HostError, InputError, ToolchainError
 from kdbforge.model.device import Gpu
 from kdbforge.model.plan import Plan
-from kdbforge.model.policy import find_policy
+from kdbforge.model.policy import Policy, find_policy
 from kdbforge.model.proof import Proof
 from kdbforge.model.toolchain import Toolchain
 from kdbforge.planner.plan import make_plan
@@ -115,7 +115,7 @@ def plan(
     gpus: Sequence[str | Gpu],
     *,
     toolchain: Toolchain | str | Path | None = None,
-    policy: str = "default",
+    policy: str | Policy = "default",
     workers: int | None = None,
     work_dir: Path | str | None = None,
     observer: Observer | None = None,
@@ -126,6 +126,8 @@ def plan(
     ----------
     sources
         Files of MIOpenDriver lines or MIOpen logs, `suite:NAME`, or problems already loaded.
+    policy
+        Its name, or e.g. `POLICIES["normal"].with_variables({"MIOPEN_DEBUG_CONV_FFT": "0"})`.
     work_dir
         Where temporary files go, removed again; None: TMPDIR, else /tmp.
 
@@ -134,15 +136,15 @@ def plan(
     KdbforgeError
         If a source, GPU or toolchain cannot be used.
     """
-    problems = _load(sources)
+    problems, used = _load(sources), _policy(policy)
     with work_folder(_temporary(work_dir)) as work:
         return make_plan(
             _toolchain(toolchain),
             find_gpus(gpus),
             problems.problems,
-            find_policy(policy),
+            used,
             work,
-            workers=workers or BuildOptions(find_policy(policy)).workers,
+            workers=workers or BuildOptions(used).workers,
             progress=(observer or Observer()).planning,
         )
 
@@ -205,7 +207,7 @@ def prove(
     gpus: Sequence[str | Gpu],
     *,
     toolchain: Toolchain | str | Path | None = None,
-    policy: str = "default",
+    policy: str | Policy = "default",
     work_dir: Path | str | None = None,
 ) -> tuple[Proof, ...]:
     """Replay the problems on each GPU with these databases installed and no compiler.
@@ -220,7 +222,7 @@ def prove(
         return tuple(
             prove_kdbs(
                 _toolchain(toolchain), gpu, [Path(kdb) for kdb in kdbs], problems.problems,
-                find_policy(policy), work,
+                _policy(policy), work,
             )
             for gpu in find_gpus(gpus)
         )  # fmt: skip
@@ -282,6 +284,10 @@ def _load(sources: Sequence[str] | ProblemList) -> ProblemList:
 
 def _toolchain(toolchain: Toolchain | str | Path | None) -> Toolchain:
     return toolchain if isinstance(toolchain, Toolchain) else find_toolchain(toolchain)
+
+
+def _policy(policy: str | Policy) -> Policy:
+    return policy if isinstance(policy, Policy) else find_policy(policy)
 
 
 def _store(store: Store | str | Path | None) -> Store:

@@ -75,8 +75,9 @@ def _nearest(name: str, known: list[str], limit: int = 4) -> list[str]:
     """Known names that contain this one, whatever its punctuation, then those like it."""
     letters = _letters(name)
     containing = [other for other in known if letters and letters in _letters(other)]
-    alike = difflib.get_close_matches(name.lower(), known, n=limit, cutoff=0.5)
-    return list(dict.fromkeys((*containing, *alike)))[:limit]
+    lower = {other.lower(): other for other in known}
+    alike = difflib.get_close_matches(name.lower(), lower, n=limit, cutoff=0.5)
+    return list(dict.fromkeys((*containing, *(lower[found] for found in alike))))[:limit]
 
 
 def _letters(name: str) -> str:

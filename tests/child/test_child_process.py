@@ -79,6 +79,27 @@ def by_libmiopen(
 # -- databases ------------------------------------------------------------------------------------
 
 
+def test_kernels_that_clang_cannot_link_are_switched_off_by_variables(
+    toolchain: Toolchain, tmp_path: Path
+) -> None:
+    """gfx9 in NORMAL mode: docs/child-process.md gives the variables."""
+    source = tmp_path / "problems.txt"
+    source.write_text("MIOpenDriver conv -n 1 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1\n")
+    kernel = "static_kernel_gridwise_convolution_implicit_gemm_v4r4_nchw_kcyx_nkhw.cpp"
+    switched_off = {"MIOPEN_DEBUG_CONV_IMPLICIT_GEMM_HIP_FWD_V4R4": "0"}
+    for variables in ({}, switched_off):
+        report = build(
+            [str(source)], ["gfx906_60"], tmp_path / "out",
+            toolchain=toolchain, store=tmp_path / "store",
+            options=BuildOptions(NORMAL.with_variables(variables)),
+        )  # fmt: skip
+        manifest = json.loads((tmp_path / "out" / "gfx906_60.manifest.json").read_text())
+        assert manifest["environment"] == variables
+        failed = {failure.kernel_file for failure in report.compile.failures}
+        assert failed == (set() if variables else {kernel})
+        assert report.complete is bool(variables)
+
+
 def test_both_languages_are_there(built: Built) -> None:
     names = [record.kernel_name for record in built.records("gfx1030_40")]
     assert names.count("naive_conv.cpp.o") == 1

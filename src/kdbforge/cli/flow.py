@@ -19,7 +19,7 @@ from kdbforge.cli.options import (
     common_options,
     gpu_option,
     jobs_option,
-    policy_option,
+    policy_options,
 )
 from kdbforge.cli.problems import Asked, load_problems, problem_options, suite_options
 from kdbforge.cli.reports import (
@@ -34,7 +34,7 @@ from kdbforge.errors import InputError
 from kdbforge.files import host_errors
 from kdbforge.kdb.verify_kind import file_kind
 from kdbforge.model.device import Gpu
-from kdbforge.model.policy import find_policy
+from kdbforge.model.policy import Policy, find_policy
 from kdbforge.planner.estimate import estimate
 from kdbforge.planner.planfile import read_plan, write_plan
 
@@ -57,10 +57,15 @@ def _limit_options(function: Any) -> Any:
 
 
 def _options(
-    policy: str, jobs: int, timeout: float, memory: float | None, work_dir: Path | None, **more: Any
+    policy: Policy,
+    jobs: int,
+    timeout: float,
+    memory: float | None,
+    work_dir: Path | None,
+    **more: Any,
 ) -> BuildOptions:
     return BuildOptions(
-        find_policy(policy),
+        policy,
         workers=jobs,
         timeout_s=timeout,
         memory_bytes=None if memory is None else int(memory * 1e9),
@@ -81,7 +86,7 @@ def _resolve(names: tuple[str, ...]) -> tuple[Gpu, ...]:
 @problem_options
 @gpu_option
 @click.option("-o", "--output", required=True, type=_output, help="Folder for the databases.")
-@policy_option
+@policy_options
 @jobs_option
 @click.option("--per-arch", is_flag=True, help="One database per architecture, for every CU count.")
 @click.option("--no-prove", is_flag=True, help="Do not replay the problems at the end.")
@@ -94,7 +99,7 @@ def build(
     asked: Asked,
     gpus: tuple[str, ...],
     output: Path,
-    policy: str,
+    policy: Policy,
     jobs: int,
     per_arch: bool,
     no_prove: bool,
@@ -136,7 +141,7 @@ def build(
 @problem_options
 @gpu_option
 @click.option("-o", "--output", type=_output, help="Write the plan to this file.")
-@policy_option
+@policy_options
 @jobs_option
 @click.option("--work-dir", type=_output, help="Folder for temporary files.")
 @click.option("--json", "as_json", is_flag=True, help="Summary as JSON on stdout.")
@@ -147,7 +152,7 @@ def plan(
     asked: Asked,
     gpus: tuple[str, ...],
     output: Path | None,
-    policy: str,
+    policy: Policy,
     jobs: int,
     work_dir: Path | None,
     as_json: bool,
@@ -201,7 +206,7 @@ def compile_(settings: Settings, plan_file: Path, jobs: int, **limits: Any) -> i
             toolchain=api.find_toolchain(settings.toolchain),
             store=api.open_store(settings.store, max_gb=settings.store_size),
             observer=observer,
-            options=_options(made.policy, jobs, **limits),
+            options=_options(find_policy(made.policy), jobs, **limits),
         )
     print_compile(report, verbose=settings.verbose)
     return 1 if report.failures else 0
@@ -211,7 +216,7 @@ def compile_(settings: Settings, plan_file: Path, jobs: int, **limits: Any) -> i
 @click.argument("inputs", nargs=-1, required=True, metavar="KDB... SRC...")
 @suite_options
 @gpu_option
-@policy_option
+@policy_options
 @click.option("--work-dir", type=_output, help="Folder for temporary files.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON on stdout.")
 @common_options
@@ -220,7 +225,7 @@ def prove(
     inputs: tuple[str, ...],
     asked: Asked,
     gpus: tuple[str, ...],
-    policy: str,
+    policy: Policy,
     work_dir: Path | None,
     as_json: bool,
 ) -> int:

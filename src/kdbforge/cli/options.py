@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import click
 
 from kdbforge.cli.console import console
-from kdbforge.model.policy import POLICIES
+from kdbforge.model.policy import POLICIES, Policy, find_policy
 
-__all__ = ["Settings", "common_options", "gpu_option", "jobs_option", "policy_option"]
+__all__ = ["Settings", "common_options", "gpu_option", "jobs_option", "policy_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,16 +70,45 @@ def common_options(function: F) -> F:
     return wrapper  # type: ignore[return-value]
 
 
+def _pairs(_context: click.Context, option: click.Parameter, words: Sequence[str]) -> Any:
+    pairs = [word.partition("=") for word in words]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise click.BadParameter(f"`{name}` is not NAME=VALUE", param=option)
+    return {name: value for name, _, value in pairs}
+
+
 gpu_option = click.option(
     "--gpu", "gpus", multiple=True, required=True, metavar="GPU",
     help="A GPU, by db basename (gfx1030_40), product (rx-6900-xt) or target ID with its CU "
     "count (gfx90a:xnack-/104). May be repeated.",
 )  # fmt: skip
 
-policy_option = click.option(
-    "--policy", type=click.Choice(list(POLICIES)), default="default", show_default=True,
-    help="Which of MIOpen's ways of asking for kernels to cover.",
+_policy_options = (
+    click.option(
+        "--policy", type=click.Choice(list(POLICIES)), default="default", show_default=True,
+        help="Which of MIOpen's ways of asking for kernels to cover.",
+    ),
+    click.option(
+        "--env", "variables", multiple=True, metavar="NAME=VALUE", callback=_pairs,
+        help="A variable of MIOpen that the user's programs have set, too, such as "
+        "MIOPEN_DEBUG_CONV_FFT=0. May be repeated.",
+    ),
 )  # fmt: skip
+
+
+def policy_options(function: F) -> F:
+    """Add --policy and --env; the function gets `policy`, which has the variables."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, policy: str, variables: Mapping[str, str], **kwargs: Any) -> Any:
+        used: Policy = find_policy(policy).with_variables(variables)
+        return function(*args, policy=used, **kwargs)
+
+    for option in reversed(_policy_options):
+        wrapper = option(wrapper)
+    return wrapper  # type: ignore[return-value]
+
 
 jobs_option = click.option(
     "-j", "--jobs", type=click.IntRange(1, 4096), default=os.cpu_count() or 1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kdbforge.errors import UnknownNameError
 
@@ -22,6 +22,16 @@ class Policy:
     summary: str
     calls: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    shared: Mapping[str, str] = field(default_factory=dict)  # that the user's programs have, too
+
+    def with_variables(self, variables: Mapping[str, str]) -> Policy:
+        """The same for users who set these variables of MIOpen whenever they run it."""
+        return replace(self, shared={**self.shared, **variables})
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """All that MIOpen is run with."""
+        return {**self.environment, **self.shared}
 
 
 POLICIES = {

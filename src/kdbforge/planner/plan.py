@@ -18,6 +18,7 @@ from kdbforge.kdb.record import Record
 from kdbforge.miopen.parallel import side_by_side
 from kdbforge.miopen.replay import Replay, ReplayOptions, library_environment, replay
 from kdbforge.miopen.systemdb import link_system_db
+from kdbforge.miopen.variables import check_variables
 from kdbforge.model.device import Gpu
 from kdbforge.model.job import Job
 from kdbforge.model.plan import (
@@ -85,12 +86,13 @@ def make_plan(
     Raises
     ------
     InputError
-        If there is no problem or no GPU.
+        If there is no problem or no GPU, or the policy has variables that cannot be set.
     VirtualGpuError
         If libMIOpen cannot be run on the virtual GPU at all.
     """
     if not problems or not gpus:
         raise InputError("Nothing to plan: no problem" if gpus else "Nothing to plan: no GPU")
+    check_variables(toolchain, policy.shared)
     return _Planner(toolchain, gpus, tuple(problems), policy, work_dir, progress).plan(workers)
 
 
@@ -132,7 +134,7 @@ class _Planner:
         return Plan(
             ToolchainId.of(self._toolchain),
             self._policy.name,
-            library_environment(self._toolchain),
+            {**library_environment(self._toolchain), **self._policy.shared},
             self._problems,
             gpu_plans,
             jobs,
@@ -144,7 +146,7 @@ class _Planner:
             CompileMode.CAPTURE,
             self._policy.calls,
             system_db,
-            {**self._policy.environment, **_MALLOC, "MALLOC_PERTURB_": perturb},
+            {**self._policy.variables, **_MALLOC, "MALLOC_PERTURB_": perturb},
         )
         try:
             result = replay(

@@ -13,6 +13,7 @@ from kdbforge.errors import InputError
 from kdbforge.kdb.reader import read_ukdb_rows
 from kdbforge.miopen.replay import Outcome, Replay, ReplayOptions, replay
 from kdbforge.miopen.systemdb import link_system_db
+from kdbforge.miopen.variables import check_variables
 from kdbforge.model.device import Gpu
 from kdbforge.model.plan import UnstableKey
 from kdbforge.model.policy import Policy
@@ -50,13 +51,14 @@ def prove_kdbs(
     Raises
     ------
     InputError
-        If a database is missing, or there is no problem.
+        If a database is missing, there is no problem, or a variable cannot be set.
     """
     if not problems:
         raise InputError("Nothing to prove: no problem")
     for kdb in kdbs:
         if not kdb.is_file():
             raise InputError(f"There is no database `{kdb}`")
+    check_variables(toolchain, policy.shared)
     folder = work_dir / f"prove-{gpu.target.arch}-{gpu.num_cu}"
     try:
         prover = _Prover(toolchain, gpu, problems, policy, folder, stop)
@@ -122,7 +124,7 @@ class _Prover:
         )
 
     def _options(self, mode: CompileMode, system_db: Path | None) -> ReplayOptions:
-        return ReplayOptions(mode, self._policy.calls, system_db, self._policy.environment)
+        return ReplayOptions(mode, self._policy.calls, system_db, self._policy.variables)
 
     def _misses(self, capture: Capture) -> tuple[Miss, ...]:
         misses = set()
