@@ -24,7 +24,7 @@ from kdbforge import (
     plan,
 )
 from kdbforge.files import write_whole
-from kdbforge.model.policy import find_policy
+from kdbforge.model.policy import Policy, find_policy
 from kdbforge.model.problem import Convolution, Problem
 from kdbforge.problems.primitives import PRIMITIVES
 
@@ -36,28 +36,33 @@ _EMBEDDED = re.compile(rb"(?<=\0)[A-Za-z0-9_]+\.(?:cl|cpp)(?=\0)")
 _NO_CALLER = "nothing in MIOpen names it"
 _TESTS = "only in MIOpen's own tests"
 _NO_SUCH_REDUCTION = "MIOpen never pairs these two (reducetensor.cpp, ReductionKernelConfigurator)"
-_BWD = "static_kernel_gridwise_convolution_backward_data_implicit_gemm_"
 _REDUCTION = "gridwise_generic_reduction_"
 REASONS = (
     ("MIOpenBatchNormActivInferHIP", _TESTS),
-    ("MIOpenCheckNumerics", "only with `MIOPEN_CHECK_NUMERICS` set"),
     ("MIOpenConvBwdWrW_LxG_5x5", _NO_CALLER),
     ("MIOpenUtilKernels5", _TESTS),
     ("MIOpenVecAdd", _TESTS),
-    ("fp8_naive_conv", "8-bit floats, which kdbforge's problems do not have"),
+    ("fp8_naive_conv", "MIOpen loads it for kernels under names that it does not have"),
     ("general_tensor_reorder", "only in MIOpen's tests and with removed assembly kernels"),
     ("batched_transpose", "only with removed assembly kernels and absent CK ones"),
     ("wrw_reduction_hip", "only with removed assembly kernels"),
     ("convolution_forward_implicit_gemm_v4r4_", _NO_CALLER),
-    ("convolution_forward_implicit_gemm_v6r1", "switched off in MIOpen (WORKAROUND_SWDEV_411729)"),
-    (f"{_BWD}v1r1_xdlops", "switched off in MIOpen (WORKAROUND_SWDEV_251757)"),
-    (f"{_BWD}v4r1_n", "switched off in MIOpen (WORKAROUND_SWDEV_229277_227616_229195)"),
-    (f"{_BWD}v4r1_xdlops", "only on gfx908; elsewhere switched off in MIOpen"),
     (f"{_REDUCTION}first_call_threadwise_reduce_all_dims", _NO_SUCH_REDUCTION),
     (f"{_REDUCTION}first_call_warpwise_reduce_all_dims", _NO_SUCH_REDUCTION),
     (f"{_REDUCTION}second_call_blockwise_reduce_partial_dims", _NO_SUCH_REDUCTION),
-    (f"static_kernel_{_REDUCTION[:-1]}", "only with `MIOPEN_DEBUG_DYNAMIC_REDUCTION=0`"),
+    (f"static_kernel_{_REDUCTION[:-1]}", _NO_CALLER),
 )
+#: Variables of MIOpen without which some kernels are asked for by nobody: solvers that it has
+#: switched off, another way to reduce, a check of its own results.
+_BWD = "MIOPEN_DEBUG_CONV_IMPLICIT_GEMM_HIP_BWD_"
+VARIABLES = {
+    "MIOPEN_DEBUG_CONV_CK_IGEMM_FWD_V6R1_DLOPS_NCHW": "1",
+    f"{_BWD}V1R1_XDLOPS": "1",
+    f"{_BWD}V4R1": "1",
+    f"{_BWD}V4R1_XDLOPS": "1",
+    "MIOPEN_DEBUG_DYNAMIC_REDUCTION": "0",
+    "MIOPEN_CHECK_NUMERICS": "1",
+}
 
 
 def main() -> int:
@@ -65,10 +70,12 @@ def main() -> int:
     options = _parse()
     toolchains = [find_toolchain(name) for name in options.toolchain or [None]]
     sections = [_header()]
-    plans = [_planned(toolchain, options.problems) for toolchain in toolchains]
+    plans = [_planned(toolchain, options.problems, POLICY) for toolchain in toolchains]
     sections.append(_primitives(toolchains, plans))
     for toolchain, made in zip(toolchains, plans, strict=True):
-        sections.append(_kernels(toolchain, made, options.store))
+        with_variables = POLICY.with_variables(_variables(toolchain))
+        more = _planned(toolchain, options.problems, with_variables)
+        sections.append(_kernels(toolchain, made, more, options.store))
     with write_whole(options.output) as file:
         file.write("\n".join(sections).encode())
     return 0
@@ -92,8 +99,14 @@ def _header() -> str:
     )
 
 
-def _planned(toolchain: Toolchain, problems: Path) -> Plan:
-    return plan([str(problems)], GPUS, toolchain=toolchain, policy=POLICY.name)
+def _variables(toolchain: Toolchain) -> dict[str, str]:
+    """Those of the variables that this library knows."""
+    known = toolchain.libmiopen.read_bytes()
+    return {name: value for name, value in VARIABLES.items() if name.encode() in known}
+
+
+def _planned(toolchain: Toolchain, problems: Path, policy: Policy) -> Plan:
+    return plan([str(problems)], GPUS, toolchain=toolchain, policy=policy)
 
 
 def _name(problem: Problem) -> str:
@@ -141,32 +154,56 @@ def _cell(tried: int, failed: Counter[str]) -> str:
     return "; ".join((text, *(f"{count} x {why}" for why, count in failed.most_common(2))))
 
 
-def _kernels(toolchain: Toolchain, made: Plan, store: Path) -> str:
+def _kernels(toolchain: Toolchain, made: Plan, more: Plan, store: Path) -> str:
     """A row for each kernel file in the library, a column for each GPU."""
-    compiled, errors = _compiled(toolchain, made, store)
     embedded = sorted(
         {name.decode() for name in _EMBEDDED.findall(toolchain.libmiopen.read_bytes())}
     )
-    rows = [f"| kernel file | {' | '.join(GPUS)} |", "|---" * (1 + len(GPUS)) + "|"]
-    missing = []
-    for file in embedded:
-        cells = [compiled[gpu.requested].get(file, "") for gpu in made.gpus]
+    compiled, errors = _compiled(toolchain, made, embedded, store)
+    rows, missing = _table(compiled, embedded)
+    compiled, more_errors = _compiled(toolchain, more, missing, store)
+    more_rows, missing = _table(compiled, missing)
+    variables = (
+        f"`--env {name}={value}`"
+        for name, value in more.environment.items()
+        if name not in made.environment
+    )
+    return (
+        f"\n## Kernel files of MIOpen {toolchain.miopen_version}\n\n"
+        f"{len(embedded) - len(missing)} of the {len(embedded)} kernel files in the library are "
+        "asked for. In the\n"
+        "tables: `yes` it compiled, `-` no problem asked for it on this GPU, `unstable key` its\n"
+        "options have uninitialised memory in them, so that it is compiled anew each time.\n\n"
+        + _with_head(rows)
+        + "\n"
+        + "Only with "
+        + ",\n".join(variables)
+        + ":\n\n"
+        + _with_head(more_rows)
+        + "\n"
+        + _errors({**errors, **more_errors})
+        + "\n".join(_reasons(missing))
+        + "\n"
+    )
+
+
+def _table(
+    compiled: Mapping[str, Mapping[str, str]], files: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """A row for each file that a problem asks for, and the other files."""
+    rows, missing = [], []
+    for file in files:
+        cells = [of_gpu.get(file, "") for of_gpu in compiled.values()]
         if any(cells):
             rows.append(f"| `{file}` | {' | '.join(cell or '-' for cell in cells)} |")
         else:
             missing.append(file)
-    reached = len(embedded) - len(missing)
-    return (
-        f"\n## Kernel files of MIOpen {toolchain.miopen_version}\n\n"
-        f"{reached} of the {len(embedded)} kernel files in the library are asked for. In the\n"
-        "table: `yes` it compiled, `-` no problem asked for it on this GPU, `unstable key` its\n"
-        "options have uninitialised memory in them, so that it is compiled anew each time.\n\n"
-        + "\n".join(rows)
-        + "\n\n"
-        + _errors(errors)
-        + "\n".join(_reasons(missing))
-        + "\n"
-    )
+    return rows, missing
+
+
+def _with_head(rows: Sequence[str]) -> str:
+    head = (f"| kernel file | {' | '.join(GPUS)} |", "|---" * (1 + len(GPUS)) + "|")
+    return "".join(f"{row}\n" for row in (*head, *rows))
 
 
 def _errors(errors: Mapping[str, str]) -> str:
@@ -186,9 +223,9 @@ def _reasons(missing: Sequence[str]) -> Iterator[str]:
 
 
 def _compiled(
-    toolchain: Toolchain, made: Plan, store: Path
+    toolchain: Toolchain, made: Plan, files: Sequence[str], store: Path
 ) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
-    """Compile one job of each kernel file for each GPU.
+    """Compile one job of each of these kernel files for each GPU.
 
     Returns what came of it by GPU and file, and the first error by file.
     """
@@ -198,7 +235,9 @@ def _compiled(
         for unstable in gpu.unstable:
             table[gpu.requested][unstable.kernel_name.removesuffix(".o")] = "unstable key"
         for record in gpu.records:
-            chosen.setdefault((gpu.requested, record.kernel_name.removesuffix(".o")), record.job)
+            file = record.kernel_name.removesuffix(".o")
+            if file in files:
+                chosen.setdefault((gpu.requested, file), record.job)
     jobs = {key: made.jobs[key] for key in chosen.values()}
     some = dataclasses.replace(made, jobs=jobs)
     report = compile_jobs_of(some, toolchain=toolchain, store=store, options=BuildOptions(POLICY))

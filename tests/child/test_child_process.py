@@ -15,6 +15,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from namespace import in_a_root_of_its_own
 
+from driver_keys import check_driver_keys
 from kdbforge import BuildOptions, Toolchain, build, find_gpu, prove
 from kdbforge.codeobject.bundle import device_objects, is_bundle
 from kdbforge.compiler.pool import compile_jobs
@@ -98,6 +99,35 @@ def test_kernels_that_clang_cannot_link_are_switched_off_by_variables(
         failed = {failure.kernel_file for failure in report.compile.failures}
         assert failed == (set() if variables else {kernel})
         assert report.complete is bool(variables)
+
+
+def test_attention_has_8_bit_floats(toolchain: Toolchain, tmp_path: Path) -> None:
+    """In MIOpen 3.4, with the wider kind for the gradient of the output."""
+    source = tmp_path / "problems.txt"
+    source.write_text("mhafp8 -n 2 -F 1\nmhafp8 -n 2 -F 2\n")
+    report = build(
+        [str(source)], ["gfx942130"], tmp_path / "out",
+        toolchain=toolchain, store=tmp_path / "store", options=BuildOptions(NORMAL),
+    )  # fmt: skip
+    assert report.complete
+    options = {r.kernel_args for r in read_kdb(tmp_path / "out" / "gfx942130.kdb")}
+    assert any("-DOUT_TYPE=float8 -DdO_TYPE=bfloat8" in text for text in options)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rnn -n 4,3,2 -k 3 -m lstm -q 1",
+        "rnn_seq -n 4 -k 10 -K 7,10,9,9 -I 2 -m gru -b 1 -l 2",
+        "rnn_seq -n 3 -k 5 -K 1,2,3 -I 3 -m lstm -r 1",
+        "rnn_seqfp16 -n 4 -k 8 -K 8,7,7,7 -m relu",
+    ],
+)
+def test_all_that_miopens_driver_asks_for_is_planned(
+    toolchain: Toolchain, tmp_path: Path, command: str
+) -> None:
+    """Recurrent networks: MIOpenDriver of 3.5 stops before it runs one."""
+    check_driver_keys(toolchain, "gfx1030_36", command, tmp_path)
 
 
 def test_both_languages_are_there(built: Built) -> None:

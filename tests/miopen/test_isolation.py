@@ -31,8 +31,8 @@ int miopenSetConvolutionGroupCount(void *descriptor, int groups) {
     return real(descriptor, groups);
 }
 """
-#: Spatial batch normalisation in training, in half precision throughout.
-REFUSED = "MIOpenDriver bnormfp16 -n 4 -c 8 -H 8 -W 8 -m 1 -F 1 -s 1 -r 1\n"
+#: A fusion that MIOpen has no solver for on gfx12.
+REFUSED = "MIOpenDriver CBAInfer -n 1 -c 8 -k 8 -J 0\n"
 GROUPED = "MIOpenDriver conv -n 1 -c 16 -H 14 -W 14 -k 16 -y 3 -x 3 -p 1 -q 1 -g 2 -F 1\n"
 
 
@@ -160,17 +160,26 @@ def test_a_problem_without_a_solution_does_not_fail_a_build(
     """MIOpen itself says that it has none on this GPU: no database could help."""
     source = written(tmp_path, REFUSED + SMALL)
     done = kdbforge(
-        "--store", shared_store, "build", source, "--gpu", "gfx906_60", "-o", tmp_path / "out",
+        "--store", shared_store, "build", source, "--gpu", "gfx1201_32", "-o", tmp_path / "out",
         "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "no solution on gfx906_60, execute: MIOpenDriver bnormfp16 " in done.stderr
-    assert "No solver found" in done.stderr
+    assert "no solution on gfx1201_32, execute: MIOpenDriver CBAInfer " in done.stderr
+    assert "miopenCompileFusionPlan returned status 8" in done.stderr
     (entry,) = json.loads(done.stdout)["plan"]["gpus"][0]["unplanned"]
     assert (entry["problem"], entry["unsupported"]) == (0, True)
 
 
+def test_finding_no_solution_is_having_none(kdbforge: Run, tmp_path: Path) -> None:
+    """Find 2.0 says it with a count of 0 and no error; here of 8-bit attention in MIOpen 3.5."""
+    source = written(tmp_path, "MIOpenDriver mhafp8 -n 2\n" + SMALL)
+    done = kdbforge("plan", source, "--gpu", "gfx942130")
+    assert done.returncode == 0, done.stderr
+    assert "no solution on gfx942130, execute: MIOpenDriver mhafp8 " in done.stderr
+    assert "miopenFindSolutions found no solution" in done.stderr
+
+
 def test_no_solution_for_anything_fails(kdbforge: Run, tmp_path: Path) -> None:
-    done = kdbforge("plan", written(tmp_path, REFUSED), "--gpu", "gfx906_60")
+    done = kdbforge("plan", written(tmp_path, REFUSED), "--gpu", "gfx1201_32")
     assert done.returncode == 1
-    assert "not planned on gfx906_60, execute: MIOpenDriver bnormfp16 " in done.stderr
+    assert "not planned on gfx1201_32, execute: MIOpenDriver CBAInfer " in done.stderr

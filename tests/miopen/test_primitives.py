@@ -27,6 +27,8 @@ LINES = {
     "t5layernorm -X 4x8x8x8": ("MIOpenT5LayerNorm.cpp",),
     "pool -W 1x8x16x16": ("MIOpenPooling.cpp", "MIOpenPoolingBwd.cpp"),
     "rnn -n 4,3 -k 2 -m lstm -b 1": ("MIOpenRNNHiddenStateUpdate.cl", "MIOpenTensorKernels.cl"),
+    "rnn_seq -n 3 -k 4 -K 2,4,3 -I 3 -m lstm": ("MIOpenSubTensorOpWithScalarKernel.cl",),
+    "rnn_seq -n 3 -k 4 -c 1 -m gru": ("MIOpenSubTensorOpWithSubTensorKernel.cl",),
     "dropout -d 4,8,8": ("MIOpenDropoutHIP.cpp",),
     "ctc": ("MIOpenCTCLoss.cl",),
     "reduce -D 4,8,8 -R 1": ("gridwise_generic_reduction_first_call",),
@@ -92,7 +94,7 @@ def test_a_problem_loads_kernels_of_its_own(planned: Plan) -> None:
 def test_all_that_a_primitive_asks_for_is_in_its_database(
     toolchain: Toolchain, shared_store: Path, tmp_path: Path
 ) -> None:
-    chosen = [line for line in LINES if line.split()[0] in ("pool", "rnn", "reduce", "dropout")]
+    chosen = [line for line in LINES if line.split()[0] in ("pool", "rnn", "rnn_seq", "reduce")]
     report = build(
         [written(tmp_path, chosen)], [GPU], tmp_path / "out", toolchain=toolchain,
         store=shared_store, options=BuildOptions(find_policy("default")),

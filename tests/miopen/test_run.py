@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from driver_keys import check_driver_keys
 from processes import processes_that_mention, started, wait_until
 from small import Run
 
@@ -69,6 +70,23 @@ def test_every_command_is_collected(kdbforge: Run, tmp_path: Path, words: str) -
     lines = problems.read_text().splitlines()
     name = words.partition(" ")[0]
     assert lines[1].startswith(f"MIOpenDriver {name} ")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bnormfp16 -n 8 -c 16 -H 8 -W 8 -m 1 -F 2 -r 1 -L NHWC",  # its parameters are in fp32
+        "bnormbfp16 -n 8 -c 16 -H 8 -W 8 -m 0 -F 1 -s 1 -r 1",
+        "bnormfp16 -n 8 -c 16 -H 8 -W 8 -m 0 -F 0 -b 1 -s 1",
+        "pool -W 1x4x8x8x8,NDHWC -I miopenIndexUint32",
+        "CBAInfer -c 8 -k 8 -n 1",
+        "reducefp16 -D 4,8,8 -R 1 -O 5",
+    ],
+)
+def test_all_that_miopens_driver_asks_for_is_planned(
+    toolchain: Toolchain, tmp_path: Path, command: str
+) -> None:
+    check_driver_keys(toolchain, "gfx1030_36", command, tmp_path)
 
 
 def test_forbidden_then_with_the_database_that_was_built(

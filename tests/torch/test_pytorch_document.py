@@ -28,5 +28,5 @@ def test_its_python_runs(
     report = report_of(path, "make_step")
     lines = [line for line, _, _ in report["calls"]]
     assert [line.split()[1] for line in lines] == [
-        "convfp16", "bnormfp16fp32", "bnormfp16fp32", "convfp16",
+        "convfp16", "bnormfp16", "bnormfp16", "convfp16",
     ]  # fmt: skip

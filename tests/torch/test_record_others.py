@@ -60,7 +60,7 @@ def test_batch_norm_in_inference() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "command"),
-    [(torch.float16, "bnormfp16fp32"), (torch.bfloat16, "bnormbfp16fp32")],
+    [(torch.float16, "bnormfp16"), (torch.bfloat16, "bnormbfp16")],
 )
 def test_batch_norm_of_mixed_types(dtype: torch.dtype, command: str) -> None:
     problems = normalise(lambda: nn.BatchNorm2d(8), 4, 8, 10, 12, dtype=dtype)

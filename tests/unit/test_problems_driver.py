@@ -379,7 +379,9 @@ def test_unknown_commands(line: str, name: str) -> None:
 def test_commands_that_are_not_supported(command: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         parse(f"./bin/MIOpenDriver {command} -n 1")
-    assert caught.value.message == f"The MIOpenDriver command `{command}` is not supported"
+    assert caught.value.message == (
+        f"The MIOpenDriver command `{command}` is not supported: {REFUSED[command]}"
+    )
     assert caught.value.context == (f"./bin/MIOpenDriver {command} -n 1",)
 
 

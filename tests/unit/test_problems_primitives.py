@@ -107,11 +107,33 @@ def test_batchnorm_runs_forward_unless_only_backward_is_asked_for() -> None:
     assert (backward["forw"], backward["back"]) == ("0", "1")
 
 
-def test_logged_batchnorm_has_running_and_saved_exchanged() -> None:
-    # libMIOpen writes `-s` for running and `-r` for saved results (BnDriverInfo).
+@pytest.mark.parametrize(
+    ("flags", "save", "run"),
+    [
+        # libMIOpen 3.4 and 3.5 log `-s` and `-r` for each other, in different directions.
+        ("--forw 1 -b 0 -r 1", "1", "0"),
+        ("--forw 1 -b 0 -s 1", "1", "0"),
+        ("--forw 1 -b 0 -r 1 -s 1", "1", "1"),
+        ("--forw 1 -b 0", "0", "0"),
+        ("--forw 0 -b 1 -r 1", "1", "0"),
+        ("--forw 0 -b 1 -s 1", "1", "0"),
+        ("--forw 2 -b 0 -r 1", "0", "1"),
+        ("--forw 2 -b 0 -s 1", "0", "1"),
+        ("-f 3 -x 1 -y 1 -z 0 --forw 2 -b 0 -s 1", "0", "1"),
+    ],
+)
+def test_logged_batchnorm_has_the_statistics_of_its_direction(
+    flags: str, save: str, run: str
+) -> None:
     line = "MIOpen(HIP): Command [LogCmdBNorm] ./bin/MIOpenDriver bnorm -n 1 -c 2 -H 3 -W 3 -m 1"
-    logged = one(f"{line} --forw 1 -b 0 -s 1 --layout NCHW")
-    assert (logged["save"], logged["run"]) == ("0", "1")
+    logged = one(f"{line} {flags} --layout NCHW")
+    assert (logged["save"], logged["run"]) == (save, run)
+
+
+def test_half_precision_batchnorm_has_its_parameters_in_single_precision() -> None:
+    """MIOpenDriver 3.3 says so in the name, 3.4 and 3.5 have nothing else."""
+    assert parse("MIOpenDriver bnormfp16") == parse("MIOpenDriver bnormfp16fp32")
+    assert parse("MIOpenDriver bnormbfp16") == parse("MIOpenDriver bnormbfp16fp32")
 
 
 def test_both_spellings_of_pool() -> None:
@@ -121,9 +143,25 @@ def test_both_spellings_of_pool() -> None:
     assert deep == parse("MIOpenDriver pool -W 1x8x4x16x12 -F 1")
 
 
+def test_strides_that_a_layout_names_are_that_layout() -> None:
+    """As libMIOpen logs the pooling of a tensor in NHWC."""
+    line = "MIOpenDriver pool -W 1x8x16x12,{} -F 1"
+    assert parse(line.format("1536x1x96x8")) == parse(line.format("NHWC"))
+    assert parse(line.format("1536x192x12x1")) == parse("MIOpenDriver pool -W 1x8x16x12 -F 1")
+    assert parse(line.format("1536x1x128x8")) != parse(line.format("NHWC"))
+
+
 def test_a_sequence_of_batches_is_cut_and_shortened() -> None:
     assert one("MIOpenDriver rnn -n 8,4,4,4 -k 3 -F 1")["batchsize"] == "8,4"
     assert one("MIOpenDriver rnn -n 4,4,4 -k 3 -F 1")["batchsize"] == "4"
+
+
+def test_the_last_length_of_a_sample_holds_for_the_rest() -> None:
+    line = "MIOpenDriver rnn_seq -n 4 -k 9 -F 1"
+    assert one(line)["seq_len_array"] == "9"
+    assert parse(f"{line} -K 9,9,9,9") == parse(line)
+    assert parse(f"{line} -I 2 -K 7,9,8,8") == parse(f"{line} -I 2 -K 7,9,8")
+    assert parse(line) != parse(f"{line} -K 9,8")
 
 
 @pytest.mark.parametrize(
@@ -138,6 +176,12 @@ def test_a_sequence_of_batches_is_cut_and_shortened() -> None:
         ("reduce -R 1,1", "`1,1` of flag `-R/--DimsToReduce` are no different axes"),
         ("rnn -n 4,8 -k 2", "The batches of flag `-n/--batchsize` may only fall"),
         ("rnn -p 1 -W 8 -H 16", "With skipped input (`-p 1`), input and hidden length"),
+        ("rnn_seq -p 1 -W 8 -H 16", "With skipped input (`-p 1`), input and hidden length"),
+        ("rnn_seq -n 2 -K 3,2,1", "`-K/--seq_len_array` has more lengths than the batch has"),
+        ("rnn_seq -k 4 -K 5", "`-K/--seq_len_array` is over `4`, the longest sequence"),
+        ("rnn_seq -I 1 -K 4,5", "`-K/--seq_len_array` may only fall where nothing is padded"),
+        ("rnn_seq -I 0", "`0` of flag `-I/--io_layout` is not one of `1`, `2`, `3`"),
+        ("rnn_seq -n 1000000 -k 1000000", "is larger than any GPU's memory"),
         ("pool -W 8x8", "A tensor of 2 axes cannot be pooled"),
         ("pool -W 1x8x8x8,NCDHW", "`NCDHW` in flag `-W/--input` is no layout of 4 axes"),
         ("pool -W 1x8x8x8,64x8x1", "has not a stride for each length"),

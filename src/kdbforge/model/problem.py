@@ -66,7 +66,7 @@ class Operation:
     """
 
     primitive: str  # MIOpenDriver's command without the suffix of its dtype
-    dtype: str  # of DTYPES, or `fp64`
+    dtype: str  # of DTYPES, `fp64` or `fp8`
     arguments: tuple[
         tuple[str, str], ...
     ]  # long flag and value, for each that tells problems apart

@@ -13,9 +13,17 @@ __all__ = ["CONV_DTYPES", "NAMES", "REFUSED", "not_a_command", "read_line"]
 #: MIOpenDriver's convolution commands and their dtypes (driver/dm_conv*.cpp).
 CONV_DTYPES = {"conv": "fp32", "convfp16": "fp16", "convbfp16": "bf16", "convint8": "int8"}
 
-#: Those that kdbforge does not take: `gemm` launches nothing of MIOpen's, and the rest are not in
-#: the libraries of today (driver.hpp, Usage, of MIOpen 3.3 to 3.5).
-REFUSED = ("convfp8", "convbfp8", "gemm", "gemmfp16", "rnn_seq", "rnn_seqfp16")
+_NO_8_BIT_CONV = "MIOpen cannot run it, since `fp8_naive_conv.cpp` lacks the kernels that it loads"
+_ROCBLAS = "rocBLAS runs it, with kernels of its own"
+#: Those that kdbforge does not take, and why.
+REFUSED = {
+    # MIOpenDriver of 3.4 and 3.5 refuses it as well. Casts of `conv` come to the same kernels
+    # (conv_direct_naive_conv.cpp asks for naive_conv_ab_nonpacked_*, the file has others).
+    "convfp8": _NO_8_BIT_CONV,
+    "convbfp8": _NO_8_BIT_CONV,
+    "gemm": _ROCBLAS,
+    "gemmfp16": _ROCBLAS,
+}
 #: All names that can stand behind `MIOpenDriver`.
 NAMES = frozenset((*CONV_DTYPES, *COMMANDS, *REFUSED))
 

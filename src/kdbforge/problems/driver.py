@@ -46,7 +46,7 @@ def problems_of(line: Line) -> list[Problem]:
         return [*primitives.operations_of(line)]
     if command in REFUSED:
         raise UnsupportedError(
-            f"The MIOpenDriver command `{command}` is not supported",
+            f"The MIOpenDriver command `{command}` is not supported: {REFUSED[command]}",
             hint="`kdbforge problems --commands` lists those that are",
         )
     raise UnknownNameError("MIOpenDriver command", shown(command), sorted(NAMES))

@@ -56,6 +56,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 _SEPARATOR = re.compile("[x,]")
 _LAYOUT = re.compile(r"[A-Z]{2,5}")
 _DEFAULT_LAYOUTS = ("NC", "NCW", "NCHW", "NCDHW")
+_CHANNELS_LAST = {4: "NHWC", 5: "NDHWC"}
 
 
 class FlagTable(Mapping[str, Flag]):
@@ -230,10 +231,21 @@ def _checked_tensor(flag: Flag, value: str) -> str:
             raise InputError(f"`{shown(value)}` of flag `{flag}` has not a stride for each length")
         if strides == _packed(words):
             return "x".join(words)
+        if strides == _channels_last(words):
+            return "x".join(words) + "," + _CHANNELS_LAST[len(words)]
         return "x".join(words) + "," + "x".join(strides)
     if not _LAYOUT.fullmatch(rest) or len(rest) != len(words):
         raise InputError(f"`{shown(rest)}` in flag `{flag}` is no layout of {len(words)} axes")
     return "x".join(words) if rest in _DEFAULT_LAYOUTS else "x".join(words) + "," + rest
+
+
+def _channels_last(lengths: Sequence[str]) -> list[str] | None:
+    """Strides of a tensor without gaps whose second axis runs fastest, where that has a name."""
+    if len(lengths) not in _CHANNELS_LAST:
+        return None
+    batch, channels, *image = lengths
+    first, *others, last = _packed([batch, *image, channels])
+    return [first, last, *others]
 
 
 def _packed(lengths: Sequence[str]) -> list[str]:

@@ -13,8 +13,8 @@ __all__ = ["BatchNorm"]
 #: MIOpenDriver's commands by the types of the tensor and of scale, bias, mean and variance.
 _COMMANDS = {
     ("float32", "float32"): "bnorm",
-    ("float16", "float32"): "bnormfp16fp32",
-    ("bfloat16", "float32"): "bnormbfp16fp32",
+    ("float16", "float32"): "bnormfp16",
+    ("bfloat16", "float32"): "bnormbfp16",
 }
 
 

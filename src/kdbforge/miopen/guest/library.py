@@ -10,7 +10,7 @@ from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
-STATUS_SUCCESS = 0  # miopen.h
+STATUS_SUCCESS, STATUS_NOT_IMPLEMENTED = 0, 6  # miopen.h
 SQLITE_OPEN_READWRITE = 2
 #: int (*)(sqlite3 *, const char **, const sqlite3_api_routines *), see sqlite3_auto_extension.
 SqliteEntryPoint = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
@@ -23,6 +23,14 @@ class CallError(Exception):
         super().__init__(f"{call} returned status {status}")
         self.call = call
         self.status = status
+
+
+class NoSolutionError(CallError):
+    """A call of Find 2.0 found no solution, which older calls say with a status."""
+
+    def __init__(self, call: str):
+        super().__init__(call, STATUS_NOT_IMPLEMENTED)
+        self.args = (f"{call} found no solution",)
 
 
 class AbsentError(Exception):

@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 
 from .library import Library, ints
 
-# Values of miopen.h.
-DATA_TYPES = {"fp16": 0, "fp32": 1, "int32": 2, "int8": 3, "bf16": 5, "fp64": 6, "int64": 9}
-ELEMENT_BYTES = {0: 2, 1: 4, 2: 4, 3: 1, 5: 2, 6: 8, 9: 8}
+# Values of miopen.h; its 8-bit floats are called fnuz from 3.5 on.
+DATA_TYPES = {
+    "fp16": 0, "fp32": 1, "int32": 2, "int8": 3, "bf16": 5,
+    "fp64": 6, "fp8": 7, "bf8": 8, "int64": 9,
+}  # fmt: skip
+ELEMENT_BYTES = {0: 2, 1: 4, 2: 4, 3: 1, 5: 2, 6: 8, 7: 1, 8: 1, 9: 8}
 LAYOUTS = {"NCHW": 0, "NHWC": 1, "NCDHW": 7, "NDHWC": 8}
 #: The order in which a tensor's lengths are given, by their number.
 AXES = {2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}

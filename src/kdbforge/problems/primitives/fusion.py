@@ -112,7 +112,7 @@ MHA = Primitive(
         choice("M", "mask", 0, 0, 1),
         choice("F", "forw", 1, 1, 2),
     ),
-    suffixes={"": "fp32", "fp16": "fp16", "bfp16": "bf16"},
+    suffixes={"": "fp32", "fp16": "fp16", "bfp16": "bf16", "fp8": "fp8"},
     own=True,
 )
 

@@ -13,7 +13,10 @@ from kdbforge.problems.primitives.table import Primitive
 __all__ = ["check_sizes"]
 
 #: Flags whose product is the size of a tensor.
-_LENGTHS = ("batchsize", "in_n", "in_channels", "in_c", "in_d", "in_h", "in_w", "seq_len", "hid_h")
+_LENGTHS = (
+    *("batchsize", "batch_size", "in_n", "in_channels", "in_c", "in_d", "in_h", "in_w"),
+    *("seq_len", "hid_h", "in_vec"),
+)
 
 
 def check_sizes(problem: Operation, primitive: Primitive) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kdbforge.errors import InputError
 from kdbforge.problems.flags import Values
 from kdbforge.problems.primitives.table import (
+    FLOATS,
     Primitive,
     choice,
     driver_flags,
@@ -22,15 +23,9 @@ from kdbforge.problems.primitives.table import (
 
 __all__ = ["PRIMITIVES"]
 
-#: Data type of the tensors, and of scale, bias, mean and variance where it is another one.
-_BNORM_SUFFIXES = {
-    "": "fp32",
-    "fp32": "fp32",
-    "fp16": "fp16",
-    "bfp16": "bf16",
-    "fp16fp32": "fp16fp32",
-    "bfp16fp32": "bf16fp32",
-}
+#: Scale, bias, mean and variance are in fp32 with each of them: MIOpenDriver of 3.4 and 3.5 has it
+#: so, and their libraries have no solver for anything else. 3.3 wrote it out.
+_BNORM_SUFFIXES = {**FLOATS, "fp16fp32": "fp16", "bfp16fp32": "bf16"}
 
 
 def _split_bnorm(values: Values) -> Sequence[Values]:
@@ -51,8 +46,17 @@ def _with_short_layout(values: Values) -> Values:
 
 
 def _logged_bnorm(values: Values) -> Values:
-    """Undo libMIOpen's exchange of running and saved (src/driver_arguments.cpp, BnDriverInfo)."""
-    return values.replaced(run=values.text("save"), save=values.text("run"))
+    """Say by the direction which of `-s` and `-r` is meant where there is one of them.
+
+    Libraries exchange them, each in other directions (src/driver_arguments.cpp, BnDriverInfo: 3.4
+    in training and backward, 3.5 in inference). Inference reads nothing but running statistics
+    and the backward pass nothing but saved ones; training that is no more than running ones cannot
+    be gone backward from, so that no program asks for it.
+    """
+    if values.text("save") == values.text("run"):
+        return values
+    inference = values.text("forw") == "2"
+    return values.replaced(run=str(int(inference)), save=str(int(not inference)))
 
 
 def _split_layernorm(values: Values) -> Sequence[Values]:
@@ -91,6 +95,7 @@ BNORM = Primitive(
         choice("f", "activ_mode", 0, *range(10)),
         real("x", "activ_alpha", 1),
         real("y", "activ_beta", 1),
+        ignored("z", "activ_gamma"),  # in libMIOpen's logs only
         ignored("A", "alpha"),
         ignored("B", "beta"),
         ignored("P", "printconv"),

@@ -32,15 +32,45 @@ def _split_rnn(values: Values) -> Sequence[Values]:
     one given holds for the rest (rnn_driver.hpp, GetInputTensorLengthsFromCmdLine).
     """
     batches = list(values.lengths("batchsize"))[: values.number("seq_len")]
-    if any(later > earlier for earlier, later in pairwise(batches)):
+    if _rises(batches):
         raise InputError(f"The batches of flag `{values.flags['batchsize']}` may only fall")
-    while len(batches) > 1 and batches[-1] == batches[-2]:
-        batches.pop()
-    if values.number("inputmode") and values.number("in_h") != values.number("hid_h"):
+    values = values.replaced(batchsize=_without_repeats(batches))
+    return _split_network(values, values.number("in_h"))
+
+
+def _split_rnn_seq(values: Values) -> Sequence[Values]:
+    """The same, of samples that are described by their lengths.
+
+    The last length given holds for the rest of the samples, and if there is none, all have
+    `seq_len` (rnn_seq_driver.hpp, GetSeqLengthsFromCmdLine).
+    """
+    flag, longest = values.flags["seq_len_array"], values.number("seq_len")
+    lengths = list(values.lengths("seq_len_array")) or [longest]
+    if len(lengths) > values.number("batch_size"):
+        raise InputError(f"Flag `{flag}` has more lengths than the batch has samples")
+    if max(lengths) > longest:
+        raise InputError(f"A length of flag `{flag}` is over `{longest}`, the longest sequence")
+    if values.text("io_layout") == "1" and _rises(lengths):
+        raise InputError(f"The lengths of flag `{flag}` may only fall where nothing is padded")
+    values = values.replaced(seq_len_array=_without_repeats(lengths))
+    return _split_network(values, values.number("in_vec"))
+
+
+def _rises(numbers: Sequence[int]) -> bool:
+    return any(later > earlier for earlier, later in pairwise(numbers))
+
+
+def _without_repeats(numbers: list[int]) -> str:
+    while len(numbers) > 1 and numbers[-1] == numbers[-2]:
+        numbers.pop()
+    return ",".join(map(str, numbers))
+
+
+def _split_network(values: Values, width: int) -> Sequence[Values]:
+    if values.number("inputmode") and width != values.number("hid_h"):
         raise InputError("With skipped input (`-p 1`), input and hidden length must be equal")
     if values.number("use_dropout") == 0:
         values = values.replaced(dropout="0.0")
-    values = values.replaced(batchsize=",".join(map(str, batches)))
     parts = split_by_forw(1, 2, 4)(values)
     # Inference has no backward pass.
     return [part for part in parts if part.text("forw") == "1" or part.text("fwdtype") == "0"]
@@ -60,6 +90,26 @@ def _split_ctc(values: Values) -> Sequence[Values]:
     return forward_only(values)
 
 
+_CELLS = (
+    size("H", "hid_h", 32),
+    size("l", "num_layer", 1),
+    choice("m", "mode", "tanh", "relu", "tanh", "lstm", "gru"),
+    choice("b", "bias", 0, 0, 1),
+    choice("p", "inputmode", 0, 0, 1),
+)
+_NETWORK = (
+    choice("r", "bidirection", 0, 0, 1),
+    choice("a", "rnnalgo", 0, 0, 1, 2),
+    choice("c", "fwdtype", 0, 0, 1),
+    choice("U", "use_dropout", 0, 0, 1),
+    real("P", "dropout", 0),
+    number("F", "forw", 0),
+    ignored("L", "seed_low"),
+    ignored("M", "seed_high"),
+    ignored("f", "datatype"),
+    ignored("o", "dump_output"),
+)
+
 RNN = Primitive(
     "rnn",
     "RNN, LSTM and GRU",
@@ -67,24 +117,26 @@ RNN = Primitive(
         sequence("n", "batchsize", "4"),
         size("k", "seq_len", 1),
         size("W", "in_h", 32),
-        size("H", "hid_h", 32),
-        size("l", "num_layer", 1),
-        choice("m", "mode", "tanh", "relu", "tanh", "lstm", "gru"),
-        choice("b", "bias", 0, 0, 1),
-        choice("p", "inputmode", 0, 0, 1),
+        *_CELLS,
         choice("q", "use_padding", 0, 0, 1),
-        choice("r", "bidirection", 0, 0, 1),
-        choice("a", "rnnalgo", 0, 0, 1, 2),
-        choice("c", "fwdtype", 0, 0, 1),
-        choice("U", "use_dropout", 0, 0, 1),
-        real("P", "dropout", 0),
-        number("F", "forw", 0),
-        ignored("L", "seed_low"),
-        ignored("M", "seed_high"),
-        ignored("f", "datatype"),
-        ignored("o", "dump_output"),
+        *_NETWORK,
     ),
     split=_split_rnn,
+)
+
+RNN_SEQ = Primitive(
+    "rnn_seq",
+    "RNN, LSTM and GRU of samples with lengths of their own",
+    driver_flags(
+        size("n", "batch_size", 4),
+        size("k", "seq_len", 10),
+        sequence("K", "seq_len_array", ""),
+        size("W", "in_vec", 32),
+        *_CELLS,
+        choice("I", "io_layout", 1, 1, 2, 3),
+        *_NETWORK,
+    ),
+    split=_split_rnn_seq,
 )
 
 DROPOUT = Primitive(
@@ -123,4 +175,4 @@ CTC = Primitive(
     suffixes={"": "fp32"},  # all that the library's CTC loss takes (ctc_api.cpp)
 )
 
-PRIMITIVES = (RNN, DROPOUT, CTC)
+PRIMITIVES = (RNN, RNN_SEQ, DROPOUT, CTC)

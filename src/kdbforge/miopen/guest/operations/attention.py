@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
 
+from ..library import NoSolutionError
 from ..tensors import Operation, Tensor
 
 MAX_SOLUTIONS = 16
@@ -33,6 +34,8 @@ def run_mha(op: Operation) -> None:
         op.library.call("SetProblemTensorDescriptor", problem, c_uint(name), tensor.desc)
     solutions, found = (c_void_p * MAX_SOLUTIONS)(), c_size_t()
     op.call("FindSolutions", problem, None, solutions, byref(found), c_size_t(MAX_SOLUTIONS))
+    if not found.value:
+        raise NoSolutionError("miopenFindSolutions")
     held = [c_void_p(tensor.desc.value) for tensor in tensors.values()]
     arguments = (TensorArgument * (len(tensors) + 1))(
         *(
@@ -56,7 +59,9 @@ def _tensors(op: Operation) -> dict[int, Tensor]:
         [1] * 4,
     )
     names = [K, Q, V, OUT, *((D_OUT, D_Q, D_K, D_V) if op.backward else ())]
-    tensors = {name: op.tensor(full) for name in names}
+    # The gradient of 8-bit floats has the wider range (mha_solver_backward.cpp, IsApplicable).
+    gradient = "bf8" if op.dtype == "fp8" else op.dtype
+    tensors = {name: op.tensor(full, gradient if name == D_OUT else op.dtype) for name in names}
     tensors |= {name: op.tensor(row, "fp32") for name in (M, Z_INV)}
     single = [*SCALES.values(), *(BACKWARD_SCALES if op.backward else FORWARD.values())]
     tensors |= {name: op.tensor(one, "fp32") for name in (*single, DROPOUT["Probability"])}

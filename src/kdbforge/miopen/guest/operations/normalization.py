@@ -18,20 +18,16 @@ class BatchNorm:
     def __init__(self, op: Operation):
         self.op = op
         self.mode = c_int(op.number("mode"))
-        # `fp16fp32`: half data with parameters in float.
-        self.data, self.parameter = op.dtype, op.dtype
-        if op.dtype.endswith("fp32") and op.dtype != "fp32":
-            self.data, self.parameter = op.dtype.removesuffix("fp32"), "fp32"
         lengths = op.image()
         layout = op.text("layout") or ("NCDHW" if len(lengths) == 5 else "NCHW")
-        self.x, self.y, self.dx = (op.tensor(lengths, self.data, layout=layout) for _ in range(3))
+        self.x, self.y, self.dx = (op.tensor(lengths, layout=layout) for _ in range(3))
         spread = 1 if op.number("mode") else 0
         shape = [1, *lengths[1:]] if not spread else [1, lengths[1], *[1] * (len(lengths) - 2)]
         self._shape, self._layout = shape, layout
 
-    def parameter_tensor(self, dtype: str = "") -> Tensor:
-        """Scale, bias, mean or variance."""
-        return self.op.tensor(self._shape, dtype or self.parameter, layout=self._layout)
+    def parameter_tensor(self) -> Tensor:
+        """Scale, bias, mean or variance: in fp32, whatever the data is in."""
+        return self.op.tensor(self._shape, "fp32", layout=self._layout)
 
     @property
     def activation(self) -> list[c_void_p]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import byref, c_bool, c_float, c_int, c_size_t, c_ulonglong, c_void_p
+from ctypes import byref, c_bool, c_double, c_float, c_int, c_size_t, c_ulonglong, c_void_p
 from typing import Any
 
 from ..library import ints
@@ -10,6 +10,10 @@ from ..tensors import DATA_TYPES, Operation, Tensor, pointers
 
 MODES = {"relu": 0, "tanh": 1, "lstm": 2, "gru": 3}
 PSEUDO_XORWOW = c_int(0)
+# miopenRNNFWDMode_t and miopenRNNBaseLayout_t.
+TRAINING, SEQ_MAJOR_NOT_PADDED = c_int(0), 1
+#: What fills the padding of results, of any type; as MIOpenDriver, we have it filled.
+PADDING = c_double(0)
 
 
 def dropout_descriptor(op: Operation, rate: float, use_mask: bool) -> c_void_p:
@@ -32,25 +36,17 @@ def run_dropout(op: Operation) -> None:
 
 
 class _Network:
-    """A recurrent network with the tensors of every step."""
+    """A recurrent network: its descriptor, its hidden states and its weights."""
 
-    def __init__(self, op: Operation):
+    def __init__(self, op: Operation, batch: int, width: int, *, padded: bool):
         self.op = op
-        self.steps = op.number("seq_len")
-        batches = op.numbers("batchsize")
-        batches += [batches[-1]] * (self.steps - len(batches))
-        self.desc = self._descriptor()
-        directions = 2 if op.number("bidirection") else 1
-        width = op.number("hid_h") * directions
-        self.x, self.x_data = self._sequence(batches, op.number("in_h"))
-        self.y, self.y_data = self._sequence(batches, width)
-        hidden = [op.number("num_layer") * directions, batches[0], op.number("hid_h")]
+        self.directions = 2 if op.number("bidirection") else 1
+        self.desc = self._descriptor(padded)
+        hidden = [op.number("num_layer") * self.directions, batch, op.number("hid_h")]
         self.hidden, self.cell = op.tensor(hidden), op.tensor(hidden)
-        self.weights = self._weights()
-        self.space = self._space("GetRNNWorkspaceSize")
-        self.reserve = self._space("GetRNNTrainingReserveSize")
+        self.weights, self.weights_size = self._weights(self.step(batch, width))
 
-    def _descriptor(self) -> c_void_p:
+    def _descriptor(self, padded: bool) -> c_void_p:
         op = self.op
         desc = op.descriptor("RNN")
         settings = (
@@ -63,59 +59,92 @@ class _Network:
             op.library.call("SetRNNDescriptor_V2", desc, *shape, dropout, *map(c_int, settings))
         else:
             op.library.call("SetRNNDescriptor", desc, *shape, *map(c_int, settings))
-        op.library.call("SetRNNPaddingMode", desc, c_int(op.number("use_padding")))
+        op.library.call("SetRNNPaddingMode", desc, c_int(padded))
         return desc
 
-    def _sequence(self, batches: list[int], width: int) -> tuple[Any, c_void_p]:
-        """An array with a tensor descriptor for each step, and memory for all of them."""
-        descs = []
-        for batch in batches:
-            desc = self.op.descriptor("Tensor")
-            kind, lengths = c_int(DATA_TYPES[self.op.dtype]), ints([batch, width])
-            self.op.library.call("SetTensorDescriptor", desc, kind, c_int(2), lengths, None)
-            descs.append(desc)
-        return pointers(descs), self.op.tensor([max(batches) * len(batches), width]).data
+    def step(self, batch: int, width: int) -> c_void_p:
+        """A descriptor of what one step reads or writes."""
+        desc = self.op.descriptor("Tensor")
+        kind, lengths = c_int(DATA_TYPES[self.op.dtype]), ints([batch, width])
+        self.op.library.call("SetTensorDescriptor", desc, kind, c_int(2), lengths, None)
+        return desc
 
-    def _weights(self) -> Tensor:
+    def _weights(self, step: c_void_p) -> tuple[Tensor, c_size_t]:
         op, kind = self.op, c_int(DATA_TYPES[self.op.dtype])
-        desc = op.descriptor("Tensor")
-        first = c_void_p(self.x[0])
-        op.library.call("GetRNNParamsDescriptor", op.handle, self.desc, first, desc, kind)
-        size = c_size_t()
-        op.library.call("GetRNNParamsSize", op.handle, self.desc, first, byref(size), kind)
-        return Tensor(desc, op.buffer(size.value))
-
-    def _space(self, name: str) -> tuple[c_void_p, c_size_t]:
-        return self.op.workspace(name, self.op.handle, self.desc, c_int(self.steps), self.x)
+        desc, size = op.descriptor("Tensor"), c_size_t()
+        op.library.call("GetRNNParamsDescriptor", op.handle, self.desc, step, desc, kind)
+        op.library.call("GetRNNParamsSize", op.handle, self.desc, step, byref(size), kind)
+        return Tensor(desc, op.buffer(size.value)), size
 
 
 def run_rnn(op: Operation) -> None:
-    net = _Network(op)
-    head = (net.desc, c_int(net.steps))
-    hidden, cell = net.hidden, net.cell
+    """A network whose input has a tensor for each step."""
+    steps, width = op.number("seq_len"), op.number("in_h")
+    batches = _filled(op.numbers("batchsize"), steps)
+    net = _Network(op, batches[0], width, padded=op.number("use_padding") == 1)
+
+    def sequence(width: int) -> tuple[Any, c_void_p]:
+        descs = pointers([net.step(batch, width) for batch in batches])
+        return descs, op.tensor([max(batches) * steps, width]).data
+
+    x, y = sequence(width), sequence(op.number("hid_h") * net.directions)
+    head, hidden, cell = (net.desc, c_int(steps)), net.hidden, net.cell
+    space = op.workspace("GetRNNWorkspaceSize", op.handle, *head, x[0])
+    reserve = op.workspace("GetRNNTrainingReserveSize", op.handle, *head, x[0])
     if op.number("forw") == 2:
         op.call(
-            "RNNBackwardData", *head, net.y, net.y_data, net.y, net.y_data, *hidden, *cell,
-            *net.weights, *hidden, *cell, net.x, net.x_data, *hidden, *cell, *net.space,
-            *net.reserve,
+            "RNNBackwardData", *head, *y, *y, *hidden, *cell, *net.weights, *hidden, *cell, *x,
+            *hidden, *cell, *space, *reserve,
         )  # fmt: skip
     elif op.number("forw") == 4:
-        op.call(
-            "RNNBackwardWeights", *head, net.x, net.x_data, *hidden, net.y, net.y_data,
-            *net.weights, *net.space, *net.reserve,
-        )  # fmt: skip
+        op.call("RNNBackwardWeights", *head, *x, *hidden, *y, *net.weights, *space, *reserve)
     else:
-        forward = (*head, net.x, net.x_data, *hidden, *cell, *net.weights)
-        results = (net.y, net.y_data, *hidden, *cell, *net.space)
+        forward = (*head, *x, *hidden, *cell, *net.weights, *y, *hidden, *cell, *space)
         if op.number("fwdtype"):
-            op.call("RNNForwardInference", *forward, *results)
+            op.call("RNNForwardInference", *forward)
         else:
-            op.call("RNNForwardTraining", *forward, *results, *net.reserve)
+            op.call("RNNForwardTraining", *forward, *reserve)
+
+
+def run_rnn_seq(op: Operation) -> None:
+    """A network whose input is one tensor of all samples, with a length for each of them."""
+    batch, longest, layout = (op.number(name) for name in ("batch_size", "seq_len", "io_layout"))
+    lengths, width = _filled(op.numbers("seq_len_array"), batch), op.number("in_vec")
+    padded = layout != SEQ_MAJOR_NOT_PADDED
+    net = _Network(op, batch, width, padded=padded)
+
+    def sequence(width: int) -> Tensor:
+        desc = op.descriptor("SeqTensor")
+        op.library.call(
+            "SetRNNDataSeqTensorDescriptor", desc, c_int(DATA_TYPES[op.dtype]), c_int(layout),
+            c_int(longest), c_int(batch), c_int(width), ints(lengths), byref(PADDING),
+        )  # fmt: skip
+        vectors = batch * longest if padded else sum(lengths)
+        return Tensor(desc, op.tensor([vectors, width]).data)
+
+    x, y = sequence(width), sequence(op.number("hid_h") * net.directions)
+    # MIOpen wants the reserve space for inference, too, but tells its size for training only
+    # (rnn.cpp, RNNForward and rnn_api.cpp, miopenGetRNNTempSpaceSizes).
+    sizes = (c_size_t(), c_size_t())
+    op.call("GetRNNTempSpaceSizes", net.desc, x.desc, TRAINING, *map(byref, sizes))
+    spaces = [value for size in sizes for value in (op.buffer(size.value), size)]
+    weights = (net.weights.data, net.weights_size)
+    hidden = (*net.hidden, net.hidden.data)
+    # Of the gradients, each has the place of what it is the gradient of.
+    if op.number("forw") == 2:
+        gradients = (*hidden, net.hidden.data, net.cell.desc, *([net.cell.data] * 3))
+        op.call("RNNBackwardSeqData", net.desc, *y, y.data, *gradients, *x, *weights, *spaces)
+    elif op.number("forw") == 4:
+        op.call("RNNBackwardWeightsSeqTensor", net.desc, *x, *net.hidden, *y, *weights, *spaces)
+    else:
+        states = (*hidden, *net.cell, net.cell.data)
+        mode = c_int(op.number("fwdtype"))
+        op.call("RNNForward", net.desc, mode, *x, *states, *y, *weights, *spaces)
 
 
 def run_ctc(op: Operation) -> None:
     batch, classes = op.number("batchsize"), op.number("num_class") + 1
-    inputs, labels = (_per_sample(op.numbers(name), batch) for name in ("input_len", "label_len"))
+    inputs, labels = (_filled(op.numbers(name), batch) for name in ("input_len", "label_len"))
     desc, algorithm = op.descriptor("CTCLoss"), c_int(op.number("ctcalgo"))
     blank, softmax = op.number("blank_label_id"), op.number("apply_softmax_layer") == 1
     kind = c_int(DATA_TYPES[op.dtype])
@@ -133,9 +162,9 @@ def run_ctc(op: Operation) -> None:
     op.call("CTCLoss", *probabilities, *data, losses.data, *gradients, algorithm, desc, *space)
 
 
-def _per_sample(lengths: list[int], batch: int) -> list[int]:
-    """The lengths of a batch, of which the last one given holds for the rest."""
-    return (lengths + [lengths[-1]] * batch)[:batch]
+def _filled(numbers: list[int], count: int) -> list[int]:
+    """`count` numbers, of which the last one given holds for the rest."""
+    return (numbers + [numbers[-1]] * count)[:count]
 
 
-RUNNERS = {"rnn": run_rnn, "dropout": run_dropout, "ctc": run_ctc}
+RUNNERS = {"rnn": run_rnn, "rnn_seq": run_rnn_seq, "dropout": run_dropout, "ctc": run_ctc}

@@ -43,7 +43,6 @@ def batch_norm(site: Site, wish: Wish) -> Outcome:
     if dtype not in ("fp32", "fp16"):
         return Outcome(CPU)
     training = integer(site, "training_mode", 0) == 1
-    # FP16 has its scale and bias in FP32 (miopenDeriveBNTensorDescriptor).
     spatial = integer(site, "spatial", 1)
     return Outcome(_BATCH_NORM, commands=(_bnorm(_dims(x.dims), dtype, training, spatial),))
 
@@ -74,9 +73,8 @@ def _dims(dims: tuple[int, ...]) -> tuple[int, ...]:
 def _bnorm(dims: tuple[int, ...], dtype: str, training: bool, spatial: int) -> str:
     depth = ("-D", dims[2]) if len(dims) == 5 else ()
     size = ("-n", dims[0], "-c", dims[1], *depth, "-H", dims[-2], "-W", dims[-1])
-    name = "bnormfp16fp32" if dtype == "fp16" else "bnorm"
     run = ("-F", 1, "-r", 0) if training else ("-F", 2, "-r", 1)
-    return command(name, "fp32", *size, "-m", spatial, *run, "-s", 0, "-b", 0)
+    return command("bnorm", dtype, *size, "-m", spatial, *run, "-s", 0, "-b", 0)
 
 
 def lrn(site: Site, wish: Wish) -> Outcome:
