@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from driver_keys import check_driver_keys
 from processes import processes_that_mention, started, wait_until
 from small import Run
 
+from driver_keys import check_driver_keys
 from kdbforge import Toolchain, find_gpu
 from kdbforge.errors import InputError
 from kdbforge.planner.planfile import read_plan
