@@ -29,7 +29,8 @@ FILES = [
     ),
     pytest.param(
         b"MIOpenDriver gemm -n 1\n",
-        "error: The MIOpenDriver command `gemm` is not supported\n"
+        "error: The MIOpenDriver command `gemm` is not supported: "
+        "rocBLAS runs it, with kernels of its own\n"
         "  in.txt:1\n  MIOpenDriver gemm -n 1\n\n"
         "hint: `kdbforge problems --commands` lists those that are\n",
         id="primitive",
