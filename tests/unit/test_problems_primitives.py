@@ -130,6 +130,14 @@ def test_logged_batchnorm_has_the_statistics_of_its_direction(
     assert (logged["save"], logged["run"]) == (save, run)
 
 
+def test_a_logged_fusion_has_its_number_behind_another_flag() -> None:
+    line = "MIOpen(HIP): Command [LogCmdFusion] ./bin/MIOpenDriver CBAInfer -n 1 -c 8 -k 8 -F {}"
+    assert one(line.format(4))["fusion_mode"] == "4"
+    for number in ("7", "--inputmode"):  # any word became the number
+        with pytest.raises(InputError, match=f"`{number}` of flag `-F/--fusion_number` is not one"):
+            parse(line.format(number))
+
+
 def test_half_precision_batchnorm_has_its_parameters_in_single_precision() -> None:
     """MIOpenDriver 3.3 says so in the name, 3.4 and 3.5 have nothing else."""
     assert parse("MIOpenDriver bnormfp16") == parse("MIOpenDriver bnormfp16fp32")

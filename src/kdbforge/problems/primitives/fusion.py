@@ -28,7 +28,10 @@ def _split_fusion(values: Values) -> Sequence[Values]:
 
 def _logged_fusion(values: Values) -> Values:
     """libMIOpen writes the fusion's number behind `-F` (src/fusion.cpp, LogCmdFusion)."""
-    return values.replaced(fusion_mode=values.text("fusion_number") or values.text("fusion_mode"))
+    if not values.text("fusion_number"):
+        return values
+    number = values.choice("fusion_number", values.flags["fusion_mode"].choices)
+    return values.replaced(fusion_mode=number)
 
 
 _FUSED = driver_flags(
