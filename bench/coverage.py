@@ -32,11 +32,11 @@ GPUS = ("gfx906_60", "gfx90a_104", "gfx1030_36", "gfx1100_48", "gfx1201_32")
 #: NORMAL without the find-db, and every solution of immediate mode.
 POLICY = find_policy("all")
 _EMBEDDED = re.compile(rb"(?<=\0)[A-Za-z0-9_]+\.(?:cl|cpp)(?=\0)")
-#: Why no problem asks for a kernel file: by the start of its name, from MIOpen's sources.
 _NO_CALLER = "nothing in MIOpen names it"
 _TESTS = "only in MIOpen's own tests"
 _NO_SUCH_REDUCTION = "MIOpen never pairs these two (reducetensor.cpp, ReductionKernelConfigurator)"
 _REDUCTION = "gridwise_generic_reduction_"
+#: Why no problem asks for a kernel file: by the start of its name, from MIOpen's sources.
 REASONS = (
     ("MIOpenBatchNormActivInferHIP", _TESTS),
     ("MIOpenConvBwdWrW_LxG_5x5", _NO_CALLER),
@@ -52,9 +52,9 @@ REASONS = (
     (f"{_REDUCTION}second_call_blockwise_reduce_partial_dims", _NO_SUCH_REDUCTION),
     (f"static_kernel_{_REDUCTION[:-1]}", _NO_CALLER),
 )
+_BWD = "MIOPEN_DEBUG_CONV_IMPLICIT_GEMM_HIP_BWD_"
 #: Variables of MIOpen without which some kernels are asked for by nobody: solvers that it has
 #: switched off, another way to reduce, a check of its own results.
-_BWD = "MIOPEN_DEBUG_CONV_IMPLICIT_GEMM_HIP_BWD_"
 VARIABLES = {
     "MIOPEN_DEBUG_CONV_CK_IGEMM_FWD_V6R1_DLOPS_NCHW": "1",
     f"{_BWD}V1R1_XDLOPS": "1",

@@ -63,7 +63,7 @@ def print_unplanned(made: Plan, *, verbose: bool) -> int:
         for name, times in sorted(absent.items()):
             problems = f"{times} problem" + "s" * (times > 1)
             _say(f" from this libMIOpen: {name}, for {problems}", "[yellow]absent[/]")
-        failures = gpu.failures
+        failures = frozenset(gpu.failures)
         count += len(failures)
         told = [entry for entry in gpu.unplanned if not entry.absent]
         for entry in _some(told, verbose=verbose):

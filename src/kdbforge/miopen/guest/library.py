@@ -17,20 +17,12 @@ SqliteEntryPoint = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 
 
 class CallError(Exception):
-    """A libMIOpen or HIP call returned an error status."""
+    """A libMIOpen or HIP call returned an error status, or what stands for one."""
 
-    def __init__(self, call: str, status: int):
-        super().__init__(f"{call} returned status {status}")
+    def __init__(self, call: str, status: int, outcome: str = ""):
+        super().__init__(f"{call} {outcome or f'returned status {status}'}")
         self.call = call
         self.status = status
-
-
-class NoSolutionError(CallError):
-    """A call of Find 2.0 found no solution, which older calls say with a status."""
-
-    def __init__(self, call: str):
-        super().__init__(call, STATUS_NOT_IMPLEMENTED)
-        self.args = (f"{call} found no solution",)
 
 
 class AbsentError(Exception):

@@ -59,13 +59,13 @@ def operations_of(line: Line) -> Sequence[Operation]:
     if primitive is pooling.POOL and {"-n", "-c", "--batchsize", "--in_channels"} & {*words[::2]}:
         primitive = pooling.OLD_POOL
     values = primitive.flags.read(words)
-    if line.logged and primitive.logged is not None:
-        values = primitive.logged(values)
     for name in primitive.required:
         if not values.text(name):
             raise InputError(f"`{command}` needs the flag `{primitive.flags[name]}`")
     problems = [
-        Operation(primitive.name, dtype, part.arguments()) for part in primitive.split(values)
+        Operation(primitive.name, dtype, part.arguments())
+        for meant in (primitive.logged(values) if line.logged else (values,))
+        for part in primitive.split(meant)
     ]
     for problem in problems:
         check_sizes(problem, PRIMITIVES[problem.primitive])

@@ -26,12 +26,12 @@ def _split_fusion(values: Values) -> Sequence[Values]:
     return (values,)
 
 
-def _logged_fusion(values: Values) -> Values:
+def _logged_fusion(values: Values) -> Sequence[Values]:
     """libMIOpen writes the fusion's number behind `-F` (src/fusion.cpp, LogCmdFusion)."""
     if not values.text("fusion_number"):
-        return values
+        return (values,)
     number = values.choice("fusion_number", values.flags["fusion_mode"].choices)
-    return values.replaced(fusion_mode=number)
+    return (values.replaced(fusion_mode=number),)
 
 
 _FUSED = driver_flags(

@@ -45,18 +45,19 @@ def _with_short_layout(values: Values) -> Values:
     return values.replaced(layout="") if values.text("layout") == default else values
 
 
-def _logged_bnorm(values: Values) -> Values:
+def _logged_bnorm(values: Values) -> Sequence[Values]:
     """Say by the direction which of `-s` and `-r` is meant where there is one of them.
 
     Libraries exchange them, each in other directions (src/driver_arguments.cpp, BnDriverInfo: 3.4
-    in training and backward, 3.5 in inference). Inference reads nothing but running statistics
-    and the backward pass nothing but saved ones; training that is no more than running ones cannot
-    be gone backward from, so that no program asks for it.
+    in training and backward, 3.5 in inference). Inference reads running statistics only, the
+    backward pass saved ones only. Training may keep either, so that both are meant.
     """
+    saved, running = values.replaced(save="1", run="0"), values.replaced(save="0", run="1")
     if values.text("save") == values.text("run"):
-        return values
-    inference = values.text("forw") == "2"
-    return values.replaced(run=str(int(inference)), save=str(int(not inference)))
+        return (values,)
+    if values.text("forw") == "2":
+        return (running,)
+    return (saved,) if values.text("back") == "1" else (saved, running)
 
 
 def _split_layernorm(values: Values) -> Sequence[Values]:

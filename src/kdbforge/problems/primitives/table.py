@@ -54,7 +54,7 @@ class Primitive:
     suffixes: Mapping[str, str] = None  # type: ignore[assignment]  # set below: FLOATS
     own: bool = False  # not a command of MIOpenDriver
     required: tuple[str, ...] = ()  # flags without a usable default
-    logged: Callable[[Values], Values] | None = None  # libMIOpen's way of writing it, put right
+    logged: Split = _one  # all that a line can mean as libMIOpen writes it
 
     def __post_init__(self) -> None:
         if self.suffixes is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
 
-from ..library import NoSolutionError
+from ..library import STATUS_NOT_IMPLEMENTED, CallError
 from ..tensors import Operation, Tensor
 
 MAX_SOLUTIONS = 16
@@ -35,7 +35,8 @@ def run_mha(op: Operation) -> None:
     solutions, found = (c_void_p * MAX_SOLUTIONS)(), c_size_t()
     op.call("FindSolutions", problem, None, solutions, byref(found), c_size_t(MAX_SOLUTIONS))
     if not found.value:
-        raise NoSolutionError("miopenFindSolutions")
+        # Find 2.0 has no status for what the older calls say with this one.
+        raise CallError("miopenFindSolutions", STATUS_NOT_IMPLEMENTED, "found no solution")
     held = [c_void_p(tensor.desc.value) for tensor in tensors.values()]
     arguments = (TensorArgument * (len(tensors) + 1))(
         *(

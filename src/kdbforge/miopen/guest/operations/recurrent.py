@@ -40,9 +40,10 @@ class _Network:
 
     def __init__(self, op: Operation, batch: int, width: int, *, padded: bool):
         self.op = op
-        self.directions = 2 if op.number("bidirection") else 1
+        directions = 2 if op.number("bidirection") else 1
+        self.width = directions * op.number("hid_h")  # of the output
         self.desc = self._descriptor(padded)
-        hidden = [op.number("num_layer") * self.directions, batch, op.number("hid_h")]
+        hidden = [op.number("num_layer") * directions, batch, op.number("hid_h")]
         self.hidden, self.cell = op.tensor(hidden), op.tensor(hidden)
         self.weights, self.weights_size = self._weights(self.step(batch, width))
 
@@ -82,12 +83,7 @@ def run_rnn(op: Operation) -> None:
     steps, width = op.number("seq_len"), op.number("in_h")
     batches = _filled(op.numbers("batchsize"), steps)
     net = _Network(op, batches[0], width, padded=op.number("use_padding") == 1)
-
-    def sequence(width: int) -> tuple[Any, c_void_p]:
-        descs = pointers([net.step(batch, width) for batch in batches])
-        return descs, op.tensor([max(batches) * steps, width]).data
-
-    x, y = sequence(width), sequence(op.number("hid_h") * net.directions)
+    x, y = _by_step(net, batches, width), _by_step(net, batches, net.width)
     head, hidden, cell = (net.desc, c_int(steps)), net.hidden, net.cell
     space = op.workspace("GetRNNWorkspaceSize", op.handle, *head, x[0])
     reserve = op.workspace("GetRNNTrainingReserveSize", op.handle, *head, x[0])
@@ -106,40 +102,53 @@ def run_rnn(op: Operation) -> None:
             op.call("RNNForwardTraining", *forward, *reserve)
 
 
+def _by_step(net: _Network, batches: list[int], width: int) -> tuple[Any, c_void_p]:
+    """A descriptor for each step, and memory for all of them."""
+    descs = pointers([net.step(batch, width) for batch in batches])
+    return descs, net.op.tensor([max(batches) * len(batches), width]).data
+
+
 def run_rnn_seq(op: Operation) -> None:
     """A network whose input is one tensor of all samples, with a length for each of them."""
-    batch, longest, layout = (op.number(name) for name in ("batch_size", "seq_len", "io_layout"))
-    lengths, width = _filled(op.numbers("seq_len_array"), batch), op.number("in_vec")
-    padded = layout != SEQ_MAJOR_NOT_PADDED
-    net = _Network(op, batch, width, padded=padded)
-
-    def sequence(width: int) -> Tensor:
-        desc = op.descriptor("SeqTensor")
-        op.library.call(
-            "SetRNNDataSeqTensorDescriptor", desc, c_int(DATA_TYPES[op.dtype]), c_int(layout),
-            c_int(longest), c_int(batch), c_int(width), ints(lengths), byref(PADDING),
-        )  # fmt: skip
-        vectors = batch * longest if padded else sum(lengths)
-        return Tensor(desc, op.tensor([vectors, width]).data)
-
-    x, y = sequence(width), sequence(op.number("hid_h") * net.directions)
-    # MIOpen wants the reserve space for inference, too, but tells its size for training only
-    # (rnn.cpp, RNNForward and rnn_api.cpp, miopenGetRNNTempSpaceSizes).
-    sizes = (c_size_t(), c_size_t())
-    op.call("GetRNNTempSpaceSizes", net.desc, x.desc, TRAINING, *map(byref, sizes))
-    spaces = [value for size in sizes for value in (op.buffer(size.value), size)]
-    weights = (net.weights.data, net.weights_size)
-    hidden = (*net.hidden, net.hidden.data)
+    width, padded = op.number("in_vec"), op.number("io_layout") != SEQ_MAJOR_NOT_PADDED
+    net = _Network(op, op.number("batch_size"), width, padded=padded)
+    x, y = _by_sample(op, width), _by_sample(op, net.width)
+    weights, spaces = (net.weights.data, net.weights_size), _spaces(net, x)
+    hidden, cell = net.hidden, net.cell
     # Of the gradients, each has the place of what it is the gradient of.
     if op.number("forw") == 2:
-        gradients = (*hidden, net.hidden.data, net.cell.desc, *([net.cell.data] * 3))
-        op.call("RNNBackwardSeqData", net.desc, *y, y.data, *gradients, *x, *weights, *spaces)
+        states = (hidden.desc, *[hidden.data] * 3, cell.desc, *[cell.data] * 3)
+        op.call("RNNBackwardSeqData", net.desc, *y, y.data, *states, *x, *weights, *spaces)
     elif op.number("forw") == 4:
-        op.call("RNNBackwardWeightsSeqTensor", net.desc, *x, *net.hidden, *y, *weights, *spaces)
+        op.call("RNNBackwardWeightsSeqTensor", net.desc, *x, *hidden, *y, *weights, *spaces)
     else:
-        states = (*hidden, *net.cell, net.cell.data)
+        states = (*hidden, hidden.data, *cell, cell.data)
         mode = c_int(op.number("fwdtype"))
         op.call("RNNForward", net.desc, mode, *x, *states, *y, *weights, *spaces)
+
+
+def _by_sample(op: Operation, width: int) -> Tensor:
+    """A descriptor of all samples, and memory for them, with the padding if there is any."""
+    batch, longest, layout = (op.number(name) for name in ("batch_size", "seq_len", "io_layout"))
+    lengths = _filled(op.numbers("seq_len_array"), batch)
+    desc = op.descriptor("SeqTensor")
+    op.library.call(
+        "SetRNNDataSeqTensorDescriptor", desc, c_int(DATA_TYPES[op.dtype]), c_int(layout),
+        c_int(longest), c_int(batch), c_int(width), ints(lengths), byref(PADDING),
+    )  # fmt: skip
+    vectors = sum(lengths) if layout == SEQ_MAJOR_NOT_PADDED else batch * longest
+    return Tensor(desc, op.tensor([vectors, width]).data)
+
+
+def _spaces(net: _Network, x: Tensor) -> tuple[Any, ...]:
+    """Workspace and reserve space, each with its size.
+
+    MIOpen wants the reserve space for inference, too, but tells its size for training only
+    (rnn.cpp, RNNForward and rnn_api.cpp, miopenGetRNNTempSpaceSizes).
+    """
+    work, reserve = c_size_t(), c_size_t()
+    net.op.call("GetRNNTempSpaceSizes", net.desc, x.desc, TRAINING, byref(work), byref(reserve))
+    return net.op.buffer(work.value), work, net.op.buffer(reserve.value), reserve
 
 
 def run_ctc(op: Operation) -> None:
